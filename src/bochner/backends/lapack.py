@@ -8,8 +8,8 @@ in Fortran order, or parts of such, and their lower triangles count.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_lapack
@@ -20,7 +20,7 @@ _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
 
 @cache
-def _routine(name: str, n_arguments: int) -> Any:
+def _routine(name: str, n_arguments: int) -> Callable[..., None]:
     """Return a function of LAPACK, all of whose arguments are pointers."""
     capsule = cython_lapack.__pyx_capi__[name]
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
@@ -31,9 +31,9 @@ def _routine(name: str, n_arguments: int) -> Any:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
 
 
-def _call(name: str, A: Array, *arguments: Any) -> bool:
+def _call(name: str, A: Array, *arguments: Array | bytes | int) -> bool:
     """Call a routine in the precision of A; bytes, ints and matrices become pointers. Tells whether it succeeded."""
-    passed: list[Any] = []
+    passed: list[object] = []
     for argument in arguments:
         if isinstance(argument, np.ndarray):
             if argument.strides[0] != argument.itemsize and len(argument) > 1:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 _PAGE = 1 << 21  # bytes of a huge page
 _ALIGNED = 1 << 20  # bytes from which on an array begins at a cache line
@@ -81,7 +81,7 @@ def _give_back(memory: mmap.mmap) -> None:
         _lock.release()
 
 
-def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> NDArray[Any]:
+def empty_columns(n_rows: int, n_columns: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return an uninitialised array for `pairs` and its like to write: a large one begins at a cache line.
 
     NumPy's own begin 16 bytes after one, and every vector stored would touch two lines.
@@ -97,7 +97,7 @@ def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> NDArray[Any]:
     return memory.view(dtype).reshape(n_rows, n_columns)
 
 
-def product(A: Any, B: NDArray[Any]) -> NDArray[Any]:
+def product(A: object, B: NDArray[Any]) -> NDArray[Any]:
     """Multiply A B into such an array; A may be sparse."""
     if not isinstance(A, np.ndarray) or A.dtype != B.dtype:
         return np.asarray(A @ B)

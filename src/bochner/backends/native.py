@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bochner import _native
-from bochner.backends import Array, n_threads
+from bochner.backends import Array, Rows, n_threads
 from bochner.backends.reference import reference
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import tiled, triangle
@@ -163,13 +161,13 @@ def signed_sums(X: Array, Y: Array, W: Array, out: Array) -> None:
     _by_rows(lambda rows: _native.signed_sums(X[rows], Y, W[rows], out[rows]), len(X), X.shape[1] * len(Y))
 
 
-def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
+def sparse_rows(X: Rows, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
     """Write sums of signed columns."""
     if indptr.dtype != np.int32:  # more than 2^31 signs
         reference.sparse_rows(X, indptr, indices, signs, lengths, out)
         return
     S = (indptr, indices, signs, np.ascontiguousarray(lengths, X.dtype))
-    if not scipy.sparse.issparse(X):
+    if isinstance(X, np.ndarray):
         cost = len(signs) + X.shape[1]
         _by_rows(lambda rows: _native.sparse_rows(X[rows], *S, out[rows]), len(X), cost // 2)
         return

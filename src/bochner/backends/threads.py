@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, partial
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from threadpoolctl import _ThreadpoolLimiter
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
@@ -38,7 +41,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_threads)
 
 
-def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
+Job = TypeVar("Job")
+
+
+def each(function: Callable[[Job], None], jobs: Iterable[Job], n: int) -> None:
     """Call `function` on every job, in order, on n threads of which this is one; it should release the GIL.
 
     After an error or Ctrl-C no other job begins, and those that run are waited for. A job may itself call `each`: no
@@ -71,7 +77,7 @@ def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
 _controller = cache(ThreadpoolController)  # finding the libraries takes milliseconds
 _limits: dict[object, int] = {}  # of all threads that are inside `blas_threads`
 _limits_lock = Lock()
-_before: Any = None  # restores what was set before the first of them
+_before: _ThreadpoolLimiter | None = None  # restores what was set before the first of them
 _most = 1  # threads that BLAS had then: with more than it was started with, OpenBLAS 0.3.28 crashes
 _least: int | None = None  # of the limits, as BLAS was told
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def gram(Z: Array, out: Array) -> None:
     """Add products of columns, in the precision of Z."""
     if Z.shape[1] < 2 * _TILE:  # too few tiles: a thread multiplies some rows
         pieces = [Z[rows] for rows in parts_of(len(Z), _PIECE_ROWS)]
-        products: list[Any] = [None] * len(pieces)
+        products = [np.empty((0, 0))] * len(pieces)
 
         def multiply(i: int) -> None:
             products[i] = pieces[i].T @ pieces[i]

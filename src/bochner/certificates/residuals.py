@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import ArrayLike
 
-from bochner.backends import Array, check_moderate
+from bochner.backends import Array, check_moderate, densified
 from bochner.certificates.records import Certificate, Effort
 from bochner.draws.keys import Key
-from bochner.features.maps import FeatureMap, feature_map_of
+from bochner.features.maps import FeatureMap, Features, feature_map_of
 from bochner.features.nystrom import Nystrom
 from bochner.kernels.algebra import Kernel, finite_points
 from bochner.kernels.conversion import as_kernel
@@ -33,7 +33,7 @@ class Residual:
         None takes `features.kernel_`.
     """
 
-    def __init__(self, features: Any, X: Any, kernel: Any = None) -> None:
+    def __init__(self, features: Features, X: ArrayLike, kernel: object = None) -> None:
         self.feature_map = feature_map_of(features)
         self._transform = transform_of(features)
         self._own_kernel = kernel is None
@@ -44,17 +44,16 @@ class Residual:
         self.kernel_entries = 0
         self.feature_rows = 0
 
-    def features(self, rows: Any) -> Array:
+    def features(self, rows: Array | slice) -> Array:
         """Compute the features of some rows in float64, complex components as two real ones."""
         X = self.X[rows]
         self.feature_rows += X.shape[0]
-        Z: Any = self._transform(X)
-        Z = Z.toarray() if scipy.sparse.issparse(Z) else np.ascontiguousarray(Z)
+        Z = np.ascontiguousarray(densified(self._transform(X)))
         if np.iscomplexobj(Z):
             Z = Z.view(Z.real.dtype)
         return np.asarray(Z, dtype=np.float64)
 
-    def values(self, rows: Any, columns: Any) -> Array:
+    def values(self, rows: Array, columns: Array) -> Array:
         """Return the exact kernel between some rows and others, in float64."""
         A, B = (self.X[index].astype(np.float64, copy=False) for index in (rows, columns))
         self.kernel_entries += A.shape[0] * B.shape[0]
@@ -99,7 +98,7 @@ class Residual:
         return isinstance(self.feature_map, Nystrom) and self.feature_map.triangular and self._own_kernel
 
     def _blocks(self, n: int) -> list[slice]:
-        width = int(getattr(self.feature_map, "n_components", 0)) or 1024
+        width = self.feature_map.n_components if isinstance(self.feature_map, FeatureMap) else 1024
         step = max(64, _BLOCK_NUMBERS // width)
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
@@ -149,12 +148,34 @@ class RowSampler:
         return tile
 
 
-def transform_of(features: Any) -> Any:
+@runtime_checkable
+class Transformer(Protocol):
+    """A fitted transformer of any library."""
+
+    def transform(self, X: Array) -> Array:
+        """Return the features of the rows of X."""
+
+
+@runtime_checkable
+class HasKernel(Protocol):
+    """A transformer with a kernel."""
+
+    kernel_: object
+
+
+@runtime_checkable
+class HasWidth(Protocol):
+    """A transformer that knows the number of its columns."""
+
+    n_features_in_: int
+
+
+def transform_of(features: object) -> Callable[[Array], Array]:
     """Return the function from rows to features of a transformer or feature map; bochner's own skips checks of rows."""
     feature_map = feature_map_of(features)
     if isinstance(feature_map, FeatureMap):
         return feature_map
-    if hasattr(features, "transform"):
+    if isinstance(features, Transformer):
         return features.transform
     if callable(features):
         return features
@@ -164,24 +185,23 @@ def transform_of(features: Any) -> Any:
     )
 
 
-def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
-    if kernel is None:
-        kernel = getattr(features, "kernel_", None)
-        if kernel is None:
-            kernel = getattr(feature_map_of(features), "kernel", None)
-        if not isinstance(kernel, Kernel):
-            raise ValueError(
-                "kernel=None means the kernel of the features, and these have none. "
-                "Pass the kernel that they approximate, kernel=RBF(length_scale), for instance."
-            )
-        return kernel
-    return as_kernel(kernel).resolve(X)
+def _kernel_of(features: object, kernel: object, X: ArrayLike) -> Kernel:
+    if kernel is not None:
+        return as_kernel(kernel).resolve(X)
+    feature_map = feature_map_of(features)
+    own = features.kernel_ if isinstance(features, HasKernel) else None
+    if own is None and isinstance(feature_map, Nystrom):
+        own = feature_map.kernel
+    if not isinstance(own, Kernel):
+        raise ValueError("the features have no kernel; pass the one that they approximate, such as kernel=RBF(1.0).")
+    return own
 
 
-def checked_rows(features: Any, X: Any) -> Any:
+def checked_rows(features: object, X: ArrayLike) -> Array:
     """Check the rows of X and return them as the features accept them."""
-    X = check_moderate(finite_points(X))
-    expected = getattr(features, "n_features_in_", None)
-    if expected is not None and expected != X.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} features, but the transformer was fitted with {expected}.")
-    return X
+    rows = check_moderate(finite_points(X))
+    if isinstance(features, HasWidth) and features.n_features_in_ != rows.shape[1]:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but the transformer was fitted with {features.n_features_in_}."
+        )
+    return rows

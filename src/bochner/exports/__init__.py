@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.outputs import replacing
@@ -16,7 +16,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def export_onnx(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted transformer or model as an ONNX graph, which onnxruntime and others run without bochner.
 
     The input ``X`` is float32 of shape (n_samples, n_features). Outputs are float32 and named by what they are:

@@ -6,10 +6,11 @@ Linear maps are here too; structured ones stay as small in the file as in memory
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike, DTypeLike
 from onnx import helper, numpy_helper
 
 from bochner.backends import Array
@@ -38,15 +39,15 @@ class Graph:
     """Nodes and constants, equal constants once."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: dict[bytes, tuple[str, Any]] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[bytes, tuple[str, onnx.TensorProto]] = {}
         self._count = 0
 
     def _name(self) -> str:
         self._count += 1
         return f"v{self._count}"
 
-    def constant(self, value: Any, dtype: Any = None) -> Tensor:
+    def constant(self, value: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
         """Add a constant; numbers that a shorter type holds are stored in fewer bytes, strings as strings."""
         array = np.array(value, dtype=dtype, order="C", ndmin=0)
         if array.dtype == DOUBLE and array.size >= _MANY:
@@ -65,7 +66,7 @@ class Graph:
             self.constants[key] = (name, numpy_helper.from_array(array, name))
         return Tensor(self, self.constants[key][0], array.dtype)
 
-    def node(self, op: str, inputs: list[Tensor], dtype: Any, **attributes: Any) -> Tensor:
+    def node(self, op: str, inputs: list[Tensor], dtype: DTypeLike, **attributes: Any) -> Tensor:
         """Add a node with one result."""
         name = self._name()
         self.nodes.append(helper.make_node(op, [tensor.name for tensor in inputs], [name], name, **attributes))
@@ -76,7 +77,7 @@ class Graph:
         self.inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n_samples", n_columns])]
         return Tensor(self, name, FLOAT).astype(DOUBLE)
 
-    def model(self, outputs: dict[str, tuple[Tensor, tuple[int, ...]]], description: str) -> Any:
+    def model(self, outputs: dict[str, tuple[Tensor, tuple[int, ...]]], description: str) -> onnx.ModelProto:
         """Return the finished model, checked; outputs have their shapes except for the first axis."""
         results = []
         for name, (tensor, shape) in outputs.items():
@@ -101,45 +102,45 @@ class Tensor:
 
     __array_ufunc__ = None  # so that a NumPy array plus a tensor calls the tensor's __radd__
 
-    def __init__(self, graph: Graph, name: str, dtype: Any) -> None:
+    def __init__(self, graph: Graph, name: str, dtype: DTypeLike) -> None:
         self.graph = graph
         self.name = name
         self.dtype = np.dtype(dtype)
 
-    def _with(self, op: str, other: Any, swapped: bool = False) -> Tensor:
+    def _with(self, op: str, other: Operand, swapped: bool = False) -> Tensor:
         if not isinstance(other, Tensor):
             other = self.graph.constant(other, self.dtype)
         dtype = np.promote_types(self.dtype, other.dtype)
         pair = [self.astype(dtype), other.astype(dtype)]
         return self.graph.node(op, pair[::-1] if swapped else pair, dtype)
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Operand) -> Tensor:
         return self._with("Add", other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Operand) -> Tensor:
         return self._with("Sub", other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Operand) -> Tensor:
         return self._with("Sub", other, swapped=True)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Operand) -> Tensor:
         return self._with("Mul", other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Operand) -> Tensor:
         return self._with("Div", other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: Operand) -> Tensor:
         return self._with("Div", other, swapped=True)
 
-    def __matmul__(self, other: Any) -> Tensor:
+    def __matmul__(self, other: Operand) -> Tensor:
         # of two matrices; into MatMul onnxruntime takes factors before and behind it, rounded to float32
         return self._with("Gemm", other)
 
-    def stacked_product(self, other: Any) -> Tensor:
+    def stacked_product(self, other: Operand) -> Tensor:
         """Multiply a stack of matrices; no scalar factor may come directly before or after the product."""
         return self._with("MatMul", other)
 
@@ -149,13 +150,13 @@ class Tensor:
     def __neg__(self) -> Tensor:
         return self.apply("Neg")
 
-    def maximum(self, other: Any) -> Tensor:
+    def maximum(self, other: Operand) -> Tensor:
         return self._with("Max", other)
 
-    def minimum(self, other: Any) -> Tensor:
+    def minimum(self, other: Operand) -> Tensor:
         return self._with("Min", other)
 
-    def modulo(self, other: Any) -> Tensor:
+    def modulo(self, other: Operand) -> Tensor:
         """Return the remainder, which is not negative."""
         return self._with("Mod", other)
 
@@ -165,7 +166,7 @@ class Tensor:
     def equal(self, other: int) -> Tensor:
         return self.graph.node("Equal", [self, self.graph.constant(other, self.dtype)], np.bool_)
 
-    def where(self, yes: Any, no: Any, dtype: Any) -> Tensor:
+    def where(self, yes: Operand, no: Operand, dtype: DTypeLike) -> Tensor:
         """Select entries of one tensor if a condition holds, and of another otherwise."""
         pair = [v.astype(dtype) if isinstance(v, Tensor) else self.graph.constant(v, dtype) for v in (yes, no)]
         return self.graph.node("Where", [self, *pair], dtype)
@@ -174,12 +175,12 @@ class Tensor:
         """Apply a function to each entry, by its name in ONNX: "Cos", "Exp", …."""
         return self.graph.node(op, [self], self.dtype)
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         if self.dtype == dtype:
             return self
         return self.graph.node("Cast", [self], dtype, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def gather(self, indices: Any, axis: int = 1) -> Tensor:
+    def gather(self, indices: Operand, axis: int = 1) -> Tensor:
         """Gather entries along an axis."""
         if not isinstance(indices, Tensor):
             array = np.asarray(indices)
@@ -214,6 +215,9 @@ class Tensor:
     def extreme(self, op: str) -> Tensor:
         """Return the position of the largest or smallest entry of a row: "ArgMax", "ArgMin"."""
         return self.graph.node(op, [self], INT, axis=1, keepdims=0)
+
+
+Operand: TypeAlias = Tensor | ArrayLike
 
 
 def half_turns(phases: Tensor) -> Tensor:
@@ -276,7 +280,7 @@ def cosine(V: Tensor, d: int) -> Tensor:
 
 
 @singledispatch
-def linear(map_: Any, X: Tensor) -> Tensor:
+def linear(map_: object, X: Tensor) -> Tensor:
     """Multiply by a linear map: X Wᵀ, (n, n_features) → (n, n_rows)."""
     raise ValueError(f"{type(map_).__name__} cannot be written as an ONNX graph.")
 

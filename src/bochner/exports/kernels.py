@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import singledispatch
 from math import factorial
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ _TABLE_RANGE = (-18.0, 14.0)  # range of log r in the table
 
 
 @singledispatch
-def block(kernel: Any, X: Tensor, Y: Array) -> Tensor:
+def block(kernel: object, X: Tensor, Y: Array) -> Tensor:
     """Return k(x_i, y_j), (n, m), of rows X (n, d) in float64 and constant rows Y (m, d)."""
     raise ValueError(f"the kernel {kernel!r} cannot be written as an ONNX graph; use one of bochner's own kernels.")
 
@@ -94,7 +93,7 @@ def _squared_distances(X: Tensor, Y: Array) -> Tensor:
 
 
 @singledispatch
-def profile(kernel: Any, squares: Tensor) -> Tensor:
+def profile(kernel: RadialKernel, squares: Tensor) -> Tensor:
     """Apply a radial kernel to r², from a table if it has no formula in ONNX."""
     grid = np.linspace(*_TABLE_RANGE, _TABLE)
     values = kernel.profile(np.exp(grid))
@@ -180,7 +179,7 @@ def _(kernel: DotProductKernel, X: Tensor, Y: Array) -> Tensor:
     return _of_product(kernel, X @ Y.T, Y.shape[1])
 
 
-def _of_product(kernel: Any, t: Tensor, n_features: int) -> Tensor:
+def _of_product(kernel: Kernel, t: Tensor, n_features: int) -> Tensor:
     """Apply a kernel to x·y."""
     gamma = getattr(kernel, "gamma", None)
     gamma = 1.0 / n_features if gamma is None else float(gamma)

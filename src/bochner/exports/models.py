@@ -6,9 +6,10 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+import onnx
+from sklearn.base import BaseEstimator
 
-from bochner.backends import Array
+from bochner.backends import Array, Rows, densified
 from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.gaussian_process import GaussianProcessRegressor
 from bochner.estimators.kernel_kmeans import KernelKMeans
@@ -50,7 +51,7 @@ from bochner.tables.estimators import TabularClassifier, TabularRegressor
 
 
 @singledispatch
-def features(map_: Any, X: Tensor) -> Tensor:
+def features(map_: object, X: Tensor) -> Tensor:
     """Compute features: (n, n_features) → (n, n_components), float32 or float64."""
     inner = getattr(getattr(map_, "transformer", None), "feature_map_", None)  # a transformer as a map
     if inner is not None:
@@ -193,7 +194,7 @@ def _(map_: TensorSketch, X: Tensor) -> Tensor:
     along = None if map_.direction is None else B @ map_.direction[:, None]  # (n, 1)
     columns = []
     for term in map_.terms:
-        weight: Any = term.weight * map_.scale
+        weight: Tensor | float = term.weight * map_.scale
         if along is not None and term.degree < map_.degree:
             weight = along ** (map_.degree - term.degree) * weight
         if term.features is None:
@@ -240,8 +241,8 @@ def _arm(arm: Arm, B: Tensor, along: Tensor | None) -> tuple[Tensor, Tensor | No
     return parts[0], parts[1]
 
 
-def _dense(A: Any) -> Array:
-    return np.asarray(A.toarray() if scipy.sparse.issparse(A) else A, np.float64)
+def _dense(A: Rows) -> Array:
+    return np.asarray(densified(A), np.float64)
 
 
 @features.register
@@ -368,7 +369,7 @@ def _shift_index(X: Tensor, shape: tuple[int, ...]) -> Tensor:
 Outputs = dict[str, tuple[Tensor, tuple[int, ...]]]
 
 
-def graph_of(model: Any) -> Any:
+def graph_of(model: BaseEstimator) -> onnx.ModelProto:
     """Build the ONNX model of a fitted estimator."""
     graph = Graph()
     X = graph.input("X", int(model.n_features_in_))
@@ -380,19 +381,19 @@ def graph_of(model: Any) -> Any:
 
 
 @singledispatch
-def results(model: Any, X: Tensor) -> Outputs:
+def results(model: BaseEstimator, X: Tensor) -> Outputs:
     """Return outputs by name, with their shapes except for the first axis."""
     raise ValueError(f"export_onnx takes fitted transformers and models of bochner; got {type(model).__name__}.")
 
 
 @results.register
 def _(model: FeatureTransformer, X: Tensor) -> Outputs:
-    found: Any = model.feature_map_
-    shape = (found.n_components, 2) if getattr(found, "form", None) == "complex" else (found.n_components,)
+    found = model.feature_map_
+    shape = (found.n_components, 2) if isinstance(found, Fourier) and found.form == "complex" else (found.n_components,)
     return {"features": (features(found, X), shape)}
 
 
-def _scores(model: Any, X: Tensor, coefficients: Any, intercept: Any) -> Tensor:
+def _scores(model: Any, X: Tensor, coefficients: Array, intercept: Array) -> Tensor:
     Z = features(model.feature_map_, X)
     return Z @ coefficients.astype(Z.dtype) + intercept.astype(Z.dtype)
 

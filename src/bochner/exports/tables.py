@@ -6,8 +6,6 @@ scatters what it predicts, so that a row costs one leaf and not all of them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bochner.backends import Array
@@ -101,7 +99,7 @@ def _local(model: LocalModel, X: Tensor) -> Tensor:
     """Predict by the leaf that each row falls in, (n, k)."""
 
     def one(number: int, rows: Tensor) -> Tensor:
-        leaf: Any = model.leaf(number)
+        leaf = model.leaf(number)
         return block(model.kernel, rows, leaf.points) @ leaf.coefficients + leaf.intercept
 
     if model.tree.n_leaves == 1:

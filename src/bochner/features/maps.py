@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse
@@ -155,6 +155,10 @@ class FittedTransformer(HasFeatureMap, Protocol):
 
     def transform(self, X: ArrayLike) -> Array:
         """Return the features of the rows of X."""
+
+
+# A feature map, what has one, or any other function or transformer of rows.
+Features: TypeAlias = FeatureMap | HasFeatureMap | Callable[[Array], Array]
 
 
 def feature_map_of(features: object) -> object:

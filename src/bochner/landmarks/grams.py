@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, backend_of, n_threads
+from bochner.backends import Array, Rows, backend_of, densified, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.kernels.algebra import Kernel
+
+Index: TypeAlias = slice | Array
 
 _BLOCK_BYTES = 1 << 23  # bytes of kernel entries held at a time
 FLOAT32_FLOOR = 4e-6  # pivots below which kernel values of float32 are rounding errors
@@ -36,7 +37,7 @@ class Gram:
         Whether float32 rows are treated as if they were float64: the same landmarks, the same span.
     """
 
-    X: Any
+    X: Rows
     kernel: Kernel | None
     there: Any = None
     fine: bool = False
@@ -45,7 +46,7 @@ class Gram:
         return int(self.X.shape[0])
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Rows:
         """Return X in the precision that landmarks are computed in."""
         return self.X.astype(np.float64, copy=False) if self.fine else self.X
 
@@ -58,11 +59,11 @@ class Gram:
         """
         return 1e-11 if self.fine or self.X.dtype == np.float64 else FLOAT32_FLOOR
 
-    def points(self, rows: Array) -> Any:
+    def points(self, rows: Array) -> Rows:
         """Return what a `Nystrom` map stores for these rows: the rows, or their indices if K was given."""
         return np.asarray(rows) if self.kernel is None else self.X[rows]
 
-    def block(self, rows: Any, columns: Any) -> Array:
+    def block(self, rows: Index, columns: Index) -> Array:
         """Return K[rows, columns] in float64; rows and columns are slices or index arrays."""
         if self.kernel is None:
             if not isinstance(rows, slice) and not isinstance(columns, slice):
@@ -72,23 +73,23 @@ class Gram:
             return dense(self.X[rows, columns])
         return self.against(rows, self.X[columns])
 
-    def against(self, rows: Any, points: Any) -> Array:
+    def against(self, rows: Index, points: Rows) -> Array:
         """Return k(X[rows], points) in float64; the points need not be rows."""
         if self.kernel is None:
             return self.block(rows, points)
         X, Y = self.X[rows], points
         return dense(self.kernel(X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)))
 
-    def points_there(self, rows: Array) -> Any:
+    def points_there(self, rows: Array) -> Array:
         """Return some rows on the device, in float64."""
         return self.there[rows].double()
 
-    def on_device(self, rows: Any, points: Any) -> Any:
+    def on_device(self, rows: Index, points: Array) -> Any:
         """Return k(X[rows], points) as a float64 tensor on the device, for float64 points there."""
         assert self.kernel is not None
         return self.kernel(self.there[rows].double(), points)
 
-    def among(self, points: Any) -> Array:
+    def among(self, points: Rows) -> Array:
         """Return k(points, points) in float64."""
         if self.kernel is None:
             return self.block(points, points)
@@ -123,10 +124,9 @@ def row_slices(n: int, width: int) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
-def dense(block: Any) -> Array:
+def dense(block: Array) -> Array:
     """Convert a block of kernel values to a finite float64 array."""
-    block = block.toarray() if scipy.sparse.issparse(block) else block
-    block = np.asarray(block, dtype=np.float64)
+    block = np.asarray(densified(block), dtype=np.float64)
     if not np.isfinite(block.sum()):  # one pass, no array of flags
         raise ValueError("the kernel is not finite on these rows; check its parameters and the scale of the data.")
     return block
@@ -195,7 +195,7 @@ class PartialCholesky:
         self._pivots = np.empty(n_columns, dtype=np.intp)
         self.rank = 0
 
-    def _empty(self, n_rows: int, n_columns: int) -> Any:
+    def _empty(self, n_rows: int, n_columns: int) -> Array:
         return np.empty((n_rows, n_columns))
 
     @property
@@ -249,7 +249,7 @@ class PartialCholesky:
                 each(reduce, [slice(i, i + _PIECE_ROWS) for i in range(0, len(columns), _PIECE_ROWS)], n_threads())
         self._settle(rows, L)
 
-    def _settle(self, rows: Array, L: Any) -> None:
+    def _settle(self, rows: Array, L: Array) -> None:
         """Write what is known of the pivots exactly, and count them."""
         new = slice(self.rank, self.rank + len(rows))
         self.F[self.pivots, new] = 0.0
@@ -290,7 +290,7 @@ class DeviceCholesky(PartialCholesky):
     The diagonal of the residual is in host memory, so that the pivots drawn from it are those of the host.
     """
 
-    def _empty(self, n_rows: int, n_columns: int) -> Any:
+    def _empty(self, n_rows: int, n_columns: int) -> Array:
         there = self.gram.there
         return backend_of(there).xp.empty((n_rows, n_columns), dtype=backend_of(there).xp.float64, device=there.device)
 

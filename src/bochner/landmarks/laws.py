@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg import eigh, solve_triangular
 
-from bochner.backends import Array, as_native
+from bochner.backends import Array, Rows, as_native
 from bochner.checks import check_positive
 from bochner.draws.keys import Key
 from bochner.landmarks.grams import Gram, PartialCholesky, check_symmetric, cholesky
@@ -32,7 +31,7 @@ class Landmarks:
         The landmarks' rows of F.
     """
 
-    points: Any
+    points: Rows
     indices: Array | None
     factor: Array | None = None
     triangle: Array | None = None
@@ -158,7 +157,7 @@ class Given(LandmarkLaw):
         Indices of rows of the data, or points.
     """
 
-    landmarks: Any
+    landmarks: Rows
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         given = self.landmarks if scipy.sparse.issparse(self.landmarks) else np.asarray(self.landmarks)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.backends import Array, n_threads
+from bochner.backends import Array, Rows, densified, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.checks import power_of_two
 from bochner.draws.keys import Key
@@ -24,7 +23,7 @@ from bochner.landmarks.pivots import RPCholesky
 _RANDOM = 3  # random rows for every pivot among mixed landmarks
 
 
-def metric_scales(gram: Gram) -> Any:
+def metric_scales(gram: Gram) -> Array:
     """Return the length scales of the kernel; means are taken of features divided by them."""
     if gram.kernel is None:
         raise ValueError(
@@ -35,7 +34,7 @@ def metric_scales(gram: Gram) -> Any:
     return kernel.scales(gram.X.shape[1]) if isinstance(kernel, StationaryKernel) else np.ones(())
 
 
-def metric_rows(gram: Gram) -> tuple[Any, Callable[[Array], Array]]:
+def metric_rows(gram: Gram) -> tuple[Array, Callable[[Array], Array]]:
     """Return the rows in the kernel's own metric, in which means are taken, and a function from such means to rows.
 
     Features are divided by their length scales. Of directions, which may be fewer than the features, a mean of
@@ -49,28 +48,26 @@ def metric_rows(gram: Gram) -> tuple[Any, Callable[[Array], Array]]:
     return X, lambda centres: centres * scales.astype(X.dtype)
 
 
-def _means_of(rows: Any, X: Any, centres: Array) -> Array:
+def _means_of(rows: Rows, X: Rows, centres: Array) -> Array:
     """Average the rows nearest to each centre in X; a centre without rows becomes the nearest row."""
     labels, k = assign(X, centres), len(centres)
     counts = np.bincount(labels, minlength=k)
     members = scipy.sparse.csr_matrix((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(k, len(labels)))
-    sums = members @ rows
-    sums = sums.toarray() if scipy.sparse.issparse(sums) else np.asarray(sums)
+    sums = densified(members @ rows)
     empty = counts == 0
     means = sums / np.maximum(counts, 1)[:, None]
     if empty.any():
-        near = rows[assign(centres[empty], X)]
-        means[empty] = near.toarray() if scipy.sparse.issparse(near) else near
+        means[empty] = densified(rows[assign(centres[empty], X)])
     return np.asarray(means.astype(rows.dtype))
 
 
-def scaled(X: Any, scales: Array) -> Any:
+def scaled(X: Rows, scales: Array) -> Array:
     """Divide the rows by the scales."""
     factors = (1.0 / scales).astype(X.dtype)
-    return X.multiply(factors).tocsr() if scipy.sparse.issparse(X) else X * factors
+    return X * factors if isinstance(X, np.ndarray) else X.multiply(factors).tocsr()
 
 
-def _unit(X: Any) -> Any:
+def _unit(X: Array) -> np.floating:
     """Return a power of two in which squares of rows neither overflow nor vanish."""
     return X.dtype.type(power_of_two(float(abs(X).max()) if X.size else 0.0))
 
@@ -82,7 +79,7 @@ def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
     return replace(gram, X=gram.X[rows], there=None)
 
 
-def assign(X: Any, centres: Array) -> Array:
+def assign(X: Rows, centres: Array) -> Array:
     """Return the index of the nearest centre for every row."""
     unit = np.abs(centres).max(initial=0.0) or centres.dtype.type(1.0)
     centres = centres / unit  # squares of very large or small numbers would overflow or vanish
@@ -97,7 +94,7 @@ def assign(X: Any, centres: Array) -> Array:
     return labels
 
 
-def lloyd(X: Any, centres: Array, max_iter: int) -> Array:
+def lloyd(X: Array, centres: Array, max_iter: int) -> Array:
     """Run Lloyd's iteration until nothing changes; a centre that loses all its rows stays in place."""
     n, k = X.shape[0], len(centres)
     if not k:
@@ -113,8 +110,7 @@ def lloyd(X: Any, centres: Array, max_iter: int) -> Array:
         labels = new
         counts = np.bincount(labels, minlength=k)
         members = scipy.sparse.csr_matrix((np.ones(n, X.dtype), (labels, np.arange(n))), shape=(k, n))
-        sums = members @ X
-        sums = sums.toarray() if scipy.sparse.issparse(sums) else np.asarray(sums)
+        sums = densified(members @ X)
         occupied = counts > 0
         centres[occupied] = sums[occupied] / counts[occupied, None]
     return (centres + shift).astype(X.dtype)
@@ -156,8 +152,7 @@ class KMeans(LandmarkLaw):
             indices = kmeans_plusplus(X / _unit(X), n_landmarks, random_state=seed)[1]
         else:
             raise ValueError(f"init must be 'k-means++', 'rpcholesky' or 'mixed', got {self.init!r}.")
-        start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
-        return Landmarks(as_rows(lloyd(X, start, self.max_iter)), None)
+        return Landmarks(as_rows(lloyd(X, densified(X[indices]), self.max_iter)), None)
 
 
 def _in_turns(first: Array, order: Array, n: int) -> Array:

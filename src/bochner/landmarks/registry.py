@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
 
@@ -38,7 +36,7 @@ LANDMARK_LAWS: dict[str, LandmarkLaw] = {
 }
 
 
-def as_landmark_law(landmarks: Any) -> LandmarkLaw:
+def as_landmark_law(landmarks: object) -> LandmarkLaw:
     """Return a sampling scheme for a name, a scheme, row indices (1-D integers) or points (2-D).
 
     Examples
@@ -52,7 +50,7 @@ def as_landmark_law(landmarks: Any) -> LandmarkLaw:
     if isinstance(landmarks, str):
         if landmarks in LANDMARK_LAWS:
             return LANDMARK_LAWS[landmarks]
-    elif scipy.sparse.issparse(landmarks):
+    elif isinstance(landmarks, (scipy.sparse.sparray, scipy.sparse.spmatrix)):
         return Given(landmarks.tocsr())
     elif isinstance(landmarks, (np.ndarray, list, tuple)):
         try:

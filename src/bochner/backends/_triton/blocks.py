@@ -9,7 +9,7 @@ at once where nothing is marked.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from triton.experimental import gluon
@@ -31,6 +31,9 @@ from bochner.backends._triton.transforms import (
     threads_part,
 )
 from bochner.backends.plans import Plans
+
+if TYPE_CHECKING:
+    from bochner.backends.torch.memory import Tensor
 
 _TURN = 2.0 * np.pi
 _LARGE = 11.0 / _TURN  # turns from which on phases are computed in float64
@@ -271,13 +274,13 @@ def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
     return (n_tiles, -(-n_blocks // per_program)), per_program
 
 
-def _whole(X: Any, t: Tile, n_blocks: int, out: Any) -> tuple[bool, bool]:
+def _whole(X: Tensor, t: Tile, n_blocks: int, out: Tensor) -> tuple[bool, bool]:
     """Return True if tiles of X, and of pairs, are full of rows and columns: they need no masks then."""
     p, full = t.shape[1] * t.shape[2] * t.shape[3] * 64, len(X) >= t.n_rows
     return full and X.shape[1] == p, full and out.shape[1] == 2 * p * n_blocks
 
 
-def _options(t: Tile, limit: int | None) -> dict[str, Any]:
+def _options(t: Tile, limit: int | None) -> dict[str, int]:
     return {"num_warps": t.n_warps} | ({} if limit is None else {"maxnreg": limit})
 
 
@@ -286,21 +289,21 @@ def limits_of(factors: Array) -> Array:
     return (_LARGE / np.abs(factors).max(axis=1).clip(1e-30)).astype(np.float32)
 
 
-def _marks(n: int, t: Tile, n_blocks: int, words: Any) -> tuple[Any, int]:
+def _marks(n: int, t: Tile, n_blocks: int, words: Tensor) -> tuple[Tensor, int]:
     """Return a zero mark for every tile and block, and the number of marks a program reads."""
     n_marks = -(-n // t.n_rows) * n_blocks
     return words.new_zeros(n_marks), min(_MARKS.value, -(-n_marks // 2048))
 
 
 def structured(
-    X: Any,
-    words: Any,
-    factors: Any,
-    wide_factors: Any,
-    limits: Any,
+    X: Tensor,
+    words: Tensor,
+    factors: Tensor,
+    wide_factors: Tensor,
+    limits: Tensor,
     scale: float,
     tail: float,
-    out: Any,
+    out: Tensor,
     plans: Plans,
     *,
     pairs: bool,
@@ -330,14 +333,14 @@ def structured(
 
 
 def fastfood(
-    X: Any,
-    packed: Any,
-    factors: Any,
-    wide_factors: Any,
-    limits: Any,
+    X: Tensor,
+    packed: Tensor,
+    factors: Tensor,
+    wide_factors: Tensor,
+    limits: Tensor,
     scale: float,
     tail: float,
-    out: Any,
+    out: Tensor,
     plans: Plans,
     *,
     pairs: bool,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import triton
@@ -28,6 +28,9 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from bochner.backends import Array
 from bochner.backends._triton.blocks import cos_sin, whole
 from bochner.backends.plans import Plans, Tile
+
+if TYPE_CHECKING:
+    from bochner.backends.torch.memory import Tensor
 
 _TURN = 2.0 * np.pi
 _LEAST = Tile(64, 32)
@@ -64,13 +67,13 @@ def _split_rows(X, out, scales, n, d, x_stride, ROWS: tl.constexpr, K: tl.conste
 
 
 @lru_cache
-def layout_of(BN: int, n_warps: int) -> Any:
+def layout_of(BN: int, n_warps: int) -> gl.NVMMADistributedLayout:
     """Return the layout of a product of tiles, whose right side has BN rows."""
     return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16])
 
 
 @lru_cache
-def _pairs_layout(BM: int, BN: int, n_warps: int) -> Any:
+def _pairs_layout(BM: int, BN: int, n_warps: int) -> gl.DistributedLinearLayout:
     """Return the layout of pairs: a thread stores 16 bytes in a row."""
     registers = [[0, 1], [0, 2], [8, 0]] + [[0, 16 << i] for i in range((BN // 8).bit_length() - 1)]
     warps = [[16 << i, 0] for i in range(n_warps.bit_length() - 1)]
@@ -163,8 +166,8 @@ def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_progr
 class HalfMatrix:
     """Rows of W over powers of two (`scales`), as one to three half-precision numbers: (T, parts · 32 n_chunks)."""
 
-    matrix: Any
-    scales: Any
+    matrix: Tensor
+    scales: Tensor
     n_chunks: int
     n_parts: int
     joint: bool  # whether the last part is the sum of the two before it
@@ -204,7 +207,7 @@ def tile_for(plans: Plans, n_chunks: int, x_parts: int, w_parts: int) -> Tile | 
 
 
 def dense_pairs(
-    X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, tail: float, out: Any, plans: Plans
+    X: Tensor, W: HalfMatrix, halves: Tensor, scales: Tensor, scale: float, tail: float, out: Tensor, plans: Plans
 ) -> None:
     """Write pairs of X Wᵀ, X float32 or float64; `halves` and `scales` are buffers for its rows as halves."""
     n, K = len(X), 32 * W.n_chunks

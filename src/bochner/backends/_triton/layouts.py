@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from triton.experimental.gluon import language as gl
@@ -32,11 +31,11 @@ class Tile:
 
     shape: tuple[int, ...]
     n_warps: int
-    A: Any
-    B: Any  # the third layout, or None
-    C: Any
-    D: Any  # C with four numbers for two: pairs
-    flat: Any  # C of columns that are not numbered by axes
+    A: gl.DistributedLinearLayout
+    B: gl.DistributedLinearLayout | None  # the third layout
+    C: gl.DistributedLinearLayout
+    D: gl.DistributedLinearLayout  # C with four numbers for two: pairs
+    flat: gl.DistributedLinearLayout  # C of columns that are not numbered by axes
 
     @property
     def n_rows(self) -> int:

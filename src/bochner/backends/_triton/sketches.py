@@ -7,7 +7,7 @@ is the sum of three.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import triton
@@ -15,6 +15,9 @@ import triton.language as tl
 
 from bochner.backends import Array
 from bochner.backends.plans import Tile
+
+if TYPE_CHECKING:
+    from bochner.backends.torch.memory import Tensor
 
 _OUTPUTS = 64  # columns of the result in a tile
 _CACHED = 1 << 18  # bytes of the rows that a program caches
@@ -99,7 +102,7 @@ def dense_signs(indptr: Array, indices: Array, signs: Array, n_rows: int) -> Arr
     return W
 
 
-def dense_rows(X: Any, W: Any, lengths: Any, out: Any, plan: Tile) -> None:
+def dense_rows(X: Tensor, W: Tensor, lengths: Tensor, out: Tensor, plan: Tile) -> None:
     """Write X W times lengths of a float32 X, whose columns are adjacent, and signs W in bfloat16."""
     (n, d), T = X.shape, len(lengths)
     rows, outputs = plan.rows, min(plan.columns, 64) if T <= 64 else plan.columns
@@ -127,7 +130,7 @@ def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tupl
     return terms, starts.astype(np.int32)
 
 
-def sparse_rows(X: Any, terms: Any, starts: Any, lengths: Any, out: Any) -> None:
+def sparse_rows(X: Tensor, terms: Tensor, starts: Tensor, lengths: Tensor, out: Tensor) -> None:
     """Write sums of signed columns of X times lengths, in the order of the columns."""
     (n, d), T = X.shape, len(lengths)
     rows = _CACHED // max(1, d * X.element_size())  # so that the columns of a program's rows fit the cache

@@ -11,7 +11,7 @@ the same order every time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import triton
 import triton.language as tl
@@ -21,6 +21,9 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from bochner.backends._triton.dense import layout_of, product
 from bochner.backends.plans import Plans, Tile
+
+if TYPE_CHECKING:
+    from bochner.backends.torch.memory import Tensor
 
 FORMS = ("absolute", "squared", "gaussian", "matern12", "matern32", "matern52", "laplacian", "polynomial")
 SQUARES = ("gaussian", "matern12", "matern32", "matern52", "polynomial")  # kernels computed from products of rows
@@ -212,7 +215,7 @@ def _squares(X, Y, x_halves, y_halves, x_norms, y_norms, units, V, out, n, m, d,
         gl.store(to + 3 * n, total3)
 
 
-def _blocked(plan: Tile, itemsize: int) -> tuple[Any, Any]:
+def _blocked(plan: Tile, itemsize: int) -> tuple[gl.BlockedLayout, gl.BlockedLayout]:
     """Return a layout whose threads hold adjacent rows, for wide reads of either axis; warps count columns.
 
     And one for sums over rows.
@@ -225,14 +228,14 @@ def _padded(count: int, size: int) -> int:
     return -(-count // size) * size
 
 
-def _turned(X: Any, count: int) -> Any:
+def _turned(X: Tensor, count: int) -> Tensor:
     """Transpose X and pad it with zeros: (d + 1, count), d even."""
     out = X.new_zeros((_padded(X.shape[1], 2) + 1, count))
     out[: X.shape[1], : len(X)] = X.T
     return out
 
 
-def stored(X: Any, Y: Any, form: str, degree: int, out: Any, plans: Plans) -> None:
+def stored(X: Tensor, Y: Tensor, form: str, degree: int, out: Tensor, plans: Plans) -> None:
     """Write distances, or values of a kernel of unit length scale, for all rows of X and Y."""
     n, m, plan = len(X), len(Y), _plan(X, plans)
     rows, columns = _padded(n, plan.rows), _padded(m, plan.columns)
@@ -243,11 +246,11 @@ def stored(X: Any, Y: Any, form: str, degree: int, out: Any, plans: Plans) -> No
     )  # fmt: skip
 
 
-def _plan(X: Any, plans: Plans) -> Tile:
+def _plan(X: Tensor, plans: Plans) -> Tile:
     return plans.differences if X.element_size() == 4 else plans.wide_differences
 
 
-def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any, plans: Plans) -> Any:
+def multiplied(X: Tensor, Y: Tensor, form: str, degree: int, V: Tensor, plans: Plans) -> Tensor:
     """Multiply the kernel values of X and Y by V (m, k), in float64."""
     V = V.double()
     tile = _squares_tile(X.shape[1], plans) if X.element_size() == 4 and form in SQUARES else None
@@ -285,18 +288,18 @@ def _share(m: int, size: int, n_programs: int) -> int:
     return -(-n_tiles // min(n_tiles, max(1, _PROGRAMS // n_programs)))
 
 
-def _across(V: Any, columns: int, others: int) -> Any:
+def _across(V: Tensor, columns: int, others: int) -> Tensor:
     """Transpose V and pad it with zeros."""
     out = V.new_zeros((columns, others))
     out[: V.shape[1], : len(V)] = V.T
     return out
 
 
-def _finite(X: Any) -> Any:
+def _finite(X: Tensor) -> Tensor:
     return X.double().nan_to_num(0.0, 0.0, 0.0)
 
 
-def _halves(X: Any, centre: Any, unit: Any, count: int) -> tuple[Any, Any]:
+def _halves(X: Tensor, centre: Tensor, unit: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return centred, scaled rows as high and low halves (count, 2 · 32 n_chunks), and their squared norms."""
     (n, d), width = X.shape, _padded(X.shape[1], _CHUNK)
     X = (X.double() - centre) * unit
@@ -309,7 +312,7 @@ def _halves(X: Any, centre: Any, unit: Any, count: int) -> tuple[Any, Any]:
     return halves, norms
 
 
-def _by_squares(X: Any, Y: Any, form: str, degree: int, V: Any, plan: Tile) -> Any:
+def _by_squares(X: Tensor, Y: Tensor, form: str, degree: int, V: Tensor, plan: Tile) -> Tensor:
     n, m = len(X), len(Y)
     centre = 0.0  # else the mean of all rows, the same for k(Y, X); numbers that are not finite stay in their rows
     if form != "polynomial":
@@ -372,14 +375,14 @@ def _columns_product(Z, u, out, n, m, z_stride, per_program, ROWS: tl.constexpr,
     tl.store(out + tl.program_id(1).to(tl.int64) * m + col, tl.sum(total, 0), mask=col < m)
 
 
-def rows_product(Z: Any, v: Any) -> Any:
+def rows_product(Z: Tensor, v: Tensor) -> Tensor:
     """Return Z v of float32 features and a float64 vector, in float64."""
     out = v.new_empty(len(Z))
     _rows_product[(-(-len(Z) // 8),)](Z, v, out, len(Z), Z.shape[1], Z.stride(0), 8, 256, num_warps=4)
     return out
 
 
-def columns_product(Z: Any, u: Any) -> Any:
+def columns_product(Z: Tensor, u: Tensor) -> Tensor:
     """Return Zᵀ u of float32 features and a float64 vector, in float64."""
     n, m = Z.shape
     per_program = 8 * max(1, -(-n // 512))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import triton
 from triton.experimental import gluon
@@ -11,6 +11,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from bochner.backends._triton.layouts import tile
+
+if TYPE_CHECKING:
+    from bochner.backends.torch.memory import Tensor
 
 _HALVES_BITS = 15  # log2 of the columns from which on a row is transformed in two halves
 _ANY_COUNT = ("n",)  # arguments whose values do not trigger a new compilation
@@ -185,7 +188,7 @@ def _processors(device: int) -> int:
     return int(triton.runtime.driver.active.utils.get_device_properties(device)["multiprocessor_count"])
 
 
-def fwht(X: Any) -> None:
+def fwht(X: Tensor) -> None:
     """Transform every row of a float32 tensor (Walsh-Hadamard), in place."""
     n, q = len(X), X.shape[1].bit_length() - 1
     if q >= _HALVES_BITS:  # a program a processor: more do not fit

@@ -11,6 +11,7 @@ from functools import partial
 import torch
 
 from bochner.backends import Backend
+from bochner.backends.reference import reference
 from bochner.backends.torch import gpu, operations
 from bochner.backends.torch.grams import fixed_point, integer_gram
 from bochner.backends.torch.memory import (
@@ -46,31 +47,23 @@ __all__ = [
     "tensor_on",
 ]
 
-plain = Backend(
+plain = replace(
+    reference,
     name="torch",
     xp=torch,
-    block_bytes=1 << 22,
     empty=empty,
     place=place,
     keep=keep,
     fetch=fetch,
-    fwht=operations.fwht,
-    pairs=operations.pairs,
-    cosines=operations.cosines,
     dense_pairs=operations.dense_pairs,
-    structured_phases=operations.structured_phases,
     structured_pairs=operations.structured_pairs,
-    fastfood_phases=operations.fastfood_phases,
     fastfood_pairs=operations.fastfood_pairs,
     squared_distances=operations.squared_distances,
     absolute_distances=operations.absolute_distances,
     kernel_values=operations.kernel_values,
     signed_sums=operations.signed_sums,
     sparse_rows=operations.sparse_rows,
-    nonzeros=operations.nonzeros,
-    subsampled_hadamard=operations.subsampled_hadamard,
     gram=operations.gram,
-    fixed_point=lambda Z, seen, budget: None,
     moments=operations.moments,
     gram_product=operations.gram_product,
     rank_one=operations.rank_one,

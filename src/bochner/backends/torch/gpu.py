@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import torch
 
-from bochner.backends import PROFILES, Array, Form, matmul_precision
+from bochner.backends import PROFILES, Array, Form, matmul_precision, reference
 from bochner.backends.plans import FEWEST_BITS, Plans, plans_for
 from bochner.backends.torch import grams, operations
 from bochner.backends.torch.memory import Tensor, place, placed
@@ -58,7 +59,7 @@ def kernels_for(device: int) -> Any:
     return None if _known_plans(device) is None else _triton
 
 
-def _fast(X: Tensor) -> Any:
+def _fast(X: Tensor) -> ModuleType | None:
     """Return the kernels if they accept this tensor, else None."""
     if X.dtype != torch.float32 or X.shape[0] == 0 or (X.shape[1] > 1 and X.stride(1) != 1):
         return None
@@ -70,7 +71,7 @@ def fwht(X: Tensor) -> None:
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
     if kernels is None or not FEWEST_BITS <= q <= plans_on(X).most_bits:
-        operations.fwht(X)
+        reference.fwht(X)
     else:
         kernels.transforms.fwht(X)
 
@@ -90,14 +91,14 @@ def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> 
             turns = X[rows].double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
             turns *= 0.5 / np.pi
             turns -= turns.round()
-            operations.pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out[rows])
+            reference.pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out[rows])
         return
     halves = torch.empty((len(X), 32 * half.n_chunks * (3 if precise else 1)), dtype=torch.float16, device=X.device)
     scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
     kernels.dense.dense_pairs(X, half, halves, scales, scale, tail, out, plans)
 
 
-def _half_matrix(kernels: Any, W: Array, X: Tensor, precise: bool) -> Any:
+def _half_matrix(kernels: ModuleType, W: Array, X: Tensor, precise: bool) -> Any:
     half = kernels.dense.half_matrix(W, plans_on(X), precise=precise)
     if half is None:
         return None
@@ -126,7 +127,7 @@ def structured(
     elif as_pairs:
         operations.structured_pairs(X, signs, lengths, scale, tail, out)
     else:
-        operations.structured_phases(X, signs, lengths, out)
+        reference.structured_phases(X, signs, lengths, out)
 
 
 def fastfood(
@@ -165,10 +166,10 @@ def fastfood(
     elif as_pairs:
         operations.fastfood_pairs(X, signs, permutations, gains, lengths, scale, tail, out)
     else:
-        operations.fastfood_phases(X, signs, permutations, gains, lengths, out)
+        reference.fastfood_phases(X, signs, permutations, gains, lengths, out)
 
 
-def _transforms_for(out: Tensor, p: int, more: int) -> Any:
+def _transforms_for(out: Tensor, p: int, more: int) -> ModuleType | None:
     """Return the kernels if they accept these tensors and transforms of this width, else None."""
     kernels = _fast(out)
     if kernels is None:
@@ -177,7 +178,7 @@ def _transforms_for(out: Tensor, p: int, more: int) -> Any:
 
 
 def _factors(
-    kernels: Any, lengths: Array, X: Tensor, shape: tuple[int, int], unit: float, as_pairs: bool
+    kernels: ModuleType, lengths: Array, X: Tensor, shape: tuple[int, int], unit: float, as_pairs: bool
 ) -> list[Tensor]:
     """Return lengths of whole blocks (blocks, p), in turns for pairs, as float32 and float64, with their limits."""
 
@@ -229,7 +230,7 @@ _DISTANCES = {
 }
 
 
-def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
+def distances(X: Tensor, Y: Tensor, out: Tensor, *, form: str) -> None:
     """Write distances, from the differences."""
     Y = place(Y, X)
     kernels = kernels_for(X.device.index or 0)
@@ -239,7 +240,7 @@ def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
         _DISTANCES[form](X, Y, out)
 
 
-def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
+def kernel_values(X: Tensor, Y: Tensor, profile: str, out: Tensor) -> None:
     """Write a kernel of unit length scale."""
     Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y):
@@ -252,7 +253,7 @@ def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
         operations.kernel_values(X, Y, profile, out)
 
 
-def tiles(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:
+def tiles(X: Tensor, Y: Tensor, form: Form, V: Tensor | None, out: Tensor) -> None:
     """Write kernel values, or their product with V without storing them."""
     Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
     if not (len(X) and len(Y)):

@@ -59,7 +59,7 @@ def keep(array: Array, X: Tensor) -> None:
     placed.get(array, (str(X.device), X.dtype), lambda: X)
 
 
-def from_dlpack(X: Any) -> Tensor:
+def from_dlpack(X: object) -> Tensor:
     """Wrap the memory of another library's array in a tensor."""
     return torch.utils.dlpack.from_dlpack(X)
 
@@ -111,7 +111,7 @@ def n_queues(device: str) -> int:
     return 4
 
 
-_streams: dict[str, list[Any]] = {}  # of each device, those that are free
+_streams: dict[str, list[torch.cuda.Stream]] = {}  # of each device, those that are free
 
 
 @contextmanager
@@ -152,7 +152,7 @@ class Link:
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
         self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self.buffers: list[list[Any]] = []
+        self.buffers: list[list[Tensor]] = []
         self.turn = 0
 
     def __call__(self, X: Array) -> Tensor:
