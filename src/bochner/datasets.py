@@ -382,7 +382,7 @@ class OfflineError(OSError):
 
 
 # Functions of sklearn.datasets and their arguments.
-_LOADERS: dict[str, tuple[str, dict[str, Any]]] = {
+_LOADERS: dict[str, tuple[str, dict[str, object]]] = {
     **{name: (f"load_{name}", {"return_X_y": True}) for name in ("breast_cancer", "diabetes", "digits", "iris")},
     "wine_recognition": ("load_wine", {"return_X_y": True}),
     "friedman1": ("make_friedman1", {"n_samples": 30_000, "noise": 1.0, "random_state": 0}),
@@ -459,7 +459,7 @@ def _read(path: Path) -> Dataset:
     with np.load(path) as archive:
         if "indptr" in archive:
             parts = (archive["data"].astype(np.float32), archive["indices"], archive["indptr"])
-            X: Any = scipy.sparse.csr_matrix(parts, shape=tuple(archive["shape"]))
+            X = scipy.sparse.csr_matrix(parts, shape=tuple(archive["shape"]))
         else:
             X = archive["X"].astype(np.float32)
         n_train = int(archive["n_train"]) if "n_train" in archive else X.shape[0]
@@ -472,6 +472,28 @@ def _read(path: Path) -> Dataset:
 def _beside(name: str) -> str:
     """Say how to proceed without fetching."""
     return f"put {name}.npz (arrays X and y) into a folder and name it in the environment variable BOCHNER_DATA"
+
+
+def _download(name: str, entry: Entry) -> list[Path]:
+    """Download the files of a dataset into the cache and check them."""
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError(f"fetching {name} needs pooch: pip install 'bochner[data]'; or {_beside(name)}.") from error
+    pooch.get_logger().setLevel("ERROR")  # it prints the hash of every file that has none to compare with
+    paths = []
+    for file in entry.files:
+        try:
+            paths.append(Path(pooch.retrieve(file.url, file.checksum, path=cache() / "sources")))
+        except ValueError as error:  # the checksum of the source's file differs
+            raise OfflineError(f"{name}: {file.url} has changed since we converted it: {error}") from None
+        except Exception as error:  # pooch lets through whatever its downloader raises
+            reason = str(error).split("\n")[0][:200]
+            raise OfflineError(
+                f"{name} is not here and could not be fetched from {file.url} ({type(error).__name__}: {reason}). "
+                f"Without the internet, {_beside(name)}."
+            ) from None
+    return paths
 
 
 def fetch(name: str) -> Path:
@@ -490,23 +512,7 @@ def fetch(name: str) -> Path:
         raise UnknownDatasetError(f"there is no public dataset {name!r}; there are {', '.join(sorted(REGISTRY))}.")
     if entry.convert is None:
         raise OfflineError(f"{name} is not fetched automatically: get it from {entry.source} and {_beside(name)}.")
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError(f"fetching {name} needs pooch: pip install 'bochner[data]'; or {_beside(name)}.") from error
-    pooch.get_logger().setLevel("ERROR")  # it prints the hash of every file that has none to compare with
-    paths = []
-    for file in entry.files:
-        try:
-            paths.append(Path(pooch.retrieve(file.url, file.checksum, path=cache() / "sources")))
-        except ValueError as error:  # the checksum of the source's file differs
-            raise OfflineError(f"{name}: {file.url} has changed since we converted it: {error}") from None
-        except Exception as error:  # pooch lets through whatever its downloader raises
-            reason = str(error).split("\n")[0][:200]
-            raise OfflineError(
-                f"{name} is not here and could not be fetched from {file.url} ({type(error).__name__}: {reason}). "
-                f"Without the internet, {_beside(name)}."
-            ) from None
+    paths = _download(name, entry)
     if not entry.verified:
         warnings.warn(
             f"{name}: the source publishes no checksum of its files; the numbers in them are compared with ours.",

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.records import Certificate, Effort
-from bochner.certificates.residuals import Residual, RowSampler, checked_rows, transform_of
+from bochner.certificates.residuals import KernelLike, Residual, RowSampler, checked_rows, transform_of
 from bochner.checks import check_choice, check_count, check_fraction, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.features.fourier import Fourier
+from bochner.features.maps import Features
 from bochner.kernels.algebra import squared_norms
 from bochner.theory.feature_bounds import AllPairsBound
 
@@ -32,15 +33,15 @@ _SPREAD, _CYCLES = 8, 4
 
 
 def kernel_error(
-    features: Any,
-    X: Any,
+    features: Features,
+    X: ArrayLike,
     *,
-    kernel: Any = None,
+    kernel: KernelLike | None = None,
     norm: str = "frobenius",
     alpha: float | None = None,
     confidence: float = 0.95,
     max_entries: int = 1 << 23,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Certificate:
     r"""Measure the error E = ZZᵀ - K of features on data, with an interval, without forming K.
 
@@ -316,6 +317,22 @@ def _moments(tiles: list[Array]) -> tuple[list[Array], list[Array]]:
     return second, fourth
 
 
+def _read_cycles(residual: Residual, sampler: RowSampler, n_cycles: int, size: int) -> tuple[Array, Array, float]:
+    """Return the moments of cycles of tiles, both (4, n_cycles, size), and the largest entry of E among them."""
+    samples = [sampler.draw(n_cycles * size, s).reshape(-1, size) for s in range(4)]
+    second, fourth = np.empty((2, 4, n_cycles, size))
+    largest = 0.0
+    for cycle in range(n_cycles):
+        tiles = []
+        for s in range(4):
+            i, j = samples[s][cycle], samples[(s + 1) % 4][cycle]
+            E, _ = residual.tile(i, j)
+            largest = max(largest, float(np.abs(E).max()))
+            tiles.append(sampler.weigh(E, i, j))
+        second[:, cycle], fourth[:, cycle] = _moments(tiles)
+    return second, fourth, largest
+
+
 def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key) -> tuple[float, float, float, str]:
     """Return value, lower and upper end of ‖E‖ from moments of the spectrum."""
     q = math.isqrt(max_entries // 4)
@@ -327,16 +344,8 @@ def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key
     tile = sampler.weigh(tile, rows, columns)
     largest = scipy.sparse.linalg.svds(tile, 1, tol=1e-3, v0=np.ones(q), return_singular_vectors=False)
     size, n_cycles = math.isqrt(3 * max_entries // 16) // _CYCLES, _CYCLES**2
-    samples = [sampler.draw(n_cycles * size, s).reshape(-1, size) for s in range(4)]
-    second, fourth = np.empty((2, 4, n_cycles, size))
-    for cycle in range(n_cycles):
-        tiles = []
-        for s in range(4):
-            i, j = samples[s][cycle], samples[(s + 1) % 4][cycle]
-            E, _ = residual.tile(i, j)
-            seen = max(seen, float(np.abs(E).max()))
-            tiles.append(sampler.weigh(E, i, j))
-        second[:, cycle], fourth[:, cycle] = _moments(tiles)
+    second, fourth, largest_entry = _read_cycles(residual, sampler, n_cycles, size)
+    seen = max(seen, largest_entry)
     twos, fours = list(second.reshape(4, -1)), list(fourth.reshape(4, -1))
     m2, m4 = float(second.mean()), float(fourth.mean())
     low = seen
@@ -411,7 +420,12 @@ _ROWS = 1024  # rows whose kernel values are computed together
 
 
 def distance_error(
-    features: Any, X: Any, *, confidence: float = 0.95, max_pairs: int = 1 << 18, random_state: Any = None
+    features: Features,
+    X: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    max_pairs: int = 1 << 18,
+    random_state: Seed = None,
 ) -> Certificate:
     """Measure the largest relative error | ‖z - z'‖² / ‖x - x'‖² - 1 | of squared distances under a projection.
 
@@ -449,8 +463,8 @@ def distance_error(
     """
     started = time.perf_counter()
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    X = checked_rows(features, X)
-    n = int(X.shape[0])
+    rows = checked_rows(features, X)
+    n = int(rows.shape[0])
     if n < 2:
         raise ValueError(f"a distance needs two rows, got {n}.")
     max_pairs = check_count("max_pairs", max_pairs)
@@ -473,13 +487,13 @@ def distance_error(
                 f"at least {2 * rank}, or all {n * (n - 1) // 2} pairs."
             )
         how = f"the {rank} worst of {pairs} random pairs, for all pairs but a share of {expected / pairs:.2g}"
-    mapped = transform(X) if small else None
-    unit = float(abs(X).max()) or 1.0  # squares of very large or small numbers would overflow or vanish
+    mapped = transform(rows) if small else None
+    unit = float(abs(rows).max()) or 1.0  # squares of very large or small numbers would overflow or vanish
     errors = np.zeros(len(first))
     for start in range(0, len(first), _ROWS):
         i, j = first[start : start + _ROWS], second[start : start + _ROWS]
-        given = _squares(X[i], X[j], unit)
-        Z = (mapped[i], mapped[j]) if mapped is not None else (transform(X[i]), transform(X[j]))
+        given = _squares(rows[i], rows[j], unit)
+        Z = (mapped[i], mapped[j]) if mapped is not None else (transform(rows[i]), transform(rows[j]))
         kept = _squares(*Z, unit)
         apart = given > 0
         errors[start : start + _ROWS][apart] = np.abs(kept[apart] / given[apart] - 1.0)
@@ -489,6 +503,6 @@ def distance_error(
     return Certificate("relative squared distance", value, (low, value), confidence, how, cost)
 
 
-def _squares(A: Any, B: Any, unit: float) -> Array:
+def _squares(A: Array, B: Array, unit: float) -> Array:
     """Return ‖a - b‖² / unit² row by row, in float64."""
     return squared_norms(A.astype(np.float64) / unit - B.astype(np.float64) / unit)

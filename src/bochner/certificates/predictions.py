@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from bochner.backends import Array
@@ -16,13 +17,24 @@ from bochner.certificates.records import Certificate, Effort
 from bochner.certificates.residuals import checked_rows, transform_of
 from bochner.checks import check_count, check_fraction, check_positive
 from bochner.features.fourier import Fourier
+from bochner.features.maps import FeatureMap, Features
 from bochner.kernels.algebra import as_points
 from bochner.ridge.statistics import RidgeStatistics
 
 
+@runtime_checkable
+class FittedRidge(Protocol):
+    """A fitted `KernelRidge`, or another model with the same attributes."""
+
+    feature_map_: FeatureMap
+    statistics_: RidgeStatistics
+    alpha_: float
+    fit_intercept: bool
+
+
 def prediction_error(
-    model: Any,
-    X: Any,
+    model: FittedRidge,
+    X: ArrayLike,
     *,
     n_blocks: int = 10,
     confidence: float = 0.95,
@@ -79,9 +91,9 @@ def prediction_error(
     m = feature_map.n_components
     if m < 2 * B:
         raise ValueError(f"{m} components do not make {B} blocks of pairs; use fewer blocks or more components.")
-    X = checked_rows(model, X)
+    rows = checked_rows(model, X)
     alpha = float(model.alpha_)
-    whole, without = _predictions_without_blocks(model, X, B)
+    whole, without = _predictions_without_blocks(model, feature_map, rows, B)
     pseudo = B * whole - (B - 1) * without
     mean = pseudo.mean(axis=0)
     bias = float(np.sqrt(np.mean((whole - mean) ** 2)))
@@ -102,16 +114,18 @@ def prediction_error(
     how += f"alpha = {alpha:.3g}"
     if not independent:
         how += "; the frequencies are not independent, so only the upper end is a bound"
-    cost = Effort(0, X.shape[0], time.perf_counter() - started)
+    cost = Effort(0, rows.shape[0], time.perf_counter() - started)
     return Certificate("prediction error", value, (low, high), confidence, how, cost)
 
 
-def _predictions_without_blocks(model: Any, X: Any, n_blocks: int) -> tuple[Array, Array]:
+def _predictions_without_blocks(
+    model: FittedRidge, feature_map: Fourier, X: Array, n_blocks: int
+) -> tuple[Array, Array]:
     """Predict rows (n,) with the model, and with the model without each block of frequencies (n_blocks, n).
 
     Both are up to a constant, and targets follow one another.
     """
-    feature_map, statistics, alpha = model.feature_map_, model.statistics_, float(model.alpha_)
+    statistics, alpha = model.statistics_, float(model.alpha_)
     if statistics.gram is None:
         raise ValueError(
             "this model kept no Gram matrix: fit it with solver='cholesky' rather than 'cg', or save it with "
@@ -135,10 +149,9 @@ def _predictions_without_blocks(model: Any, X: Any, n_blocks: int) -> tuple[Arra
     return predict(components), np.array([predict(components[~np.isin(frequency, block)]) for block in blocks])
 
 
-def _fourier_of(model: Any) -> Fourier:
-    for name in ("feature_map_", "statistics_", "alpha_", "fit_intercept"):
-        if not hasattr(model, name):
-            raise TypeError(f"model must be a fitted KernelRidge; {type(model).__name__} has no {name}.")
+def _fourier_of(model: object) -> Fourier:
+    if not isinstance(model, FittedRidge):
+        raise TypeError(f"model must be a fitted KernelRidge, got {model!r}.")
     if not isinstance(model.feature_map_, Fourier) or model.feature_map_.form == "complex":
         raise ValueError(
             "a jackknife over components needs real Fourier features, whose components are exchangeable. For other "
@@ -149,9 +162,9 @@ def _fourier_of(model: Any) -> Fourier:
 
 def leave_one_out_error(
     statistics: RidgeStatistics,
-    features: Any,
-    X: Any,
-    y: Any,
+    features: Features,
+    X: ArrayLike,
+    y: ArrayLike,
     alpha: float,
     *,
     fit_intercept: bool = True,
@@ -200,15 +213,15 @@ def leave_one_out_error(
     started = time.perf_counter()
     alpha = check_positive("alpha", alpha, zero=True)
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    X = as_points(X)
-    Y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
+    points = as_points(X)
+    Y = np.asarray(y, dtype=np.float64).reshape(points.shape[0], -1)
     spectrum = statistics.spectrum(fit_intercept)
     transform = transform_of(features)
     squares = np.empty(Y.shape)
     step = max(1, (1 << 22) // statistics.n_components)
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
-        Z = np.asarray(transform(X[rows]), dtype=np.float64)
+        Z = np.asarray(transform(points[rows]), dtype=np.float64)
         squares[rows] = statistics.left_out_residuals(Z, Y[rows], np.array([alpha]), spectrum, fit_intercept)[:, 0] ** 2
     mine = squares.mean(axis=1)
     value = float(mine.mean())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from bochner.kernels.conversion import as_kernel
 _BLOCK_NUMBERS = 1 << 23  # numbers of features or kernel values held at a time
 
 
+KernelLike: TypeAlias = Kernel | str | Callable[[Array, Array], float]
+
+
 class Residual:
     """E = ZZᵀ - K of some rows, never formed: blocks of it, its diagonal, and a count of what they cost.
 
@@ -33,7 +36,7 @@ class Residual:
         None takes `features.kernel_`.
     """
 
-    def __init__(self, features: Features, X: ArrayLike, kernel: object = None) -> None:
+    def __init__(self, features: Features, X: ArrayLike, kernel: KernelLike | None = None) -> None:
         self.feature_map = feature_map_of(features)
         self._transform = transform_of(features)
         self._own_kernel = kernel is None
@@ -185,7 +188,7 @@ def transform_of(features: object) -> Callable[[Array], Array]:
     )
 
 
-def _kernel_of(features: object, kernel: object, X: ArrayLike) -> Kernel:
+def _kernel_of(features: object, kernel: KernelLike | None, X: ArrayLike) -> Kernel:
     if kernel is not None:
         return as_kernel(kernel).resolve(X)
     feature_map = feature_map_of(features)

@@ -187,6 +187,10 @@ def draw_frequencies(
     A sum has the frequencies of its terms, in proportion to their size at zero; a product has sums of frequencies;
     a multiple has its kernel's; and w·(Uᵀx) = (Uw)·x.
     """
+
+    def draw(part: Kernel, law: RowLaw, address: str | int, n_rows: int = n_rows) -> LinearMap:
+        return draw_frequencies(part, law, n_features, n_rows, key.child(address), dtype)
+
     match kernel:
         case Sum():
             left, right = (k.diagonal(np.zeros((1, n_features)))[0] for k in (kernel.left, kernel.right))
@@ -197,27 +201,13 @@ def draw_frequencies(
             # an odd number of components leaves the last frequency with one: it must belong to the term drawn for it
             if u[-1] < left / (left + right):
                 terms.reverse()
-            parts = [
-                draw_frequencies(term, law, n_features, count, key.child(name), dtype)
-                for name, term, count in terms
-                if count
-            ]
+            parts = [draw(term, law, name, count) for name, term, count in terms if count]
             return parts[0] if len(parts) == 1 else Stacked(tuple(parts))
         case Product():
-            factors = [("left", kernel.left, law), ("right", kernel.right, _INDEPENDENT)]
-            return Summed(
-                tuple(
-                    draw_frequencies(k, rows, n_features, n_rows, key.child(name), dtype) for name, k, rows in factors
-                )
-            )
+            return Summed((draw(kernel.left, law, "left"), draw(kernel.right, _INDEPENDENT, "right")))
         case Power():
             laws = [law] + [_INDEPENDENT] * (int(kernel.exponent) - 1)
-            return Summed(
-                tuple(
-                    draw_frequencies(kernel.kernel, rows, n_features, n_rows, key.child(i), dtype)
-                    for i, rows in enumerate(laws)
-                )
-            )
+            return Summed(tuple(draw(kernel.kernel, factor_law, i) for i, factor_law in enumerate(laws)))
         case Multiple():
             return draw_frequencies(kernel.kernel, law, n_features, n_rows, key, dtype)
         case Restricted():
@@ -228,27 +218,30 @@ def draw_frequencies(
             U = kernel.matrix(n_features)
             inner = draw_frequencies(kernel.kernel, law, U.shape[1], n_rows, key)
             return Dense(np.asfortranarray(_short(inner.to_dense() @ U.T), dtype))
+    rows = _unit_frequencies(kernel, law, n_features, n_rows, key)
+    if isinstance(rows, Dense):
+        rows = Dense(np.asfortranarray(_short(rows.matrix), dtype))  # so that a single row needs no copy of W
+    scales = kernel.scales(n_features)
+    return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)
+
+
+def _unit_frequencies(kernel: Kernel, law: RowLaw, n_features: int, n_rows: int, key: Key) -> LinearMap:
+    """Draw frequencies of a kernel that is not made of others, for length scales of one."""
+    match kernel:
         case RadialKernel():
             rows = law.sample(n_features, n_rows, key)
             u = law.uniforms(n_features, n_rows, key)
             lengths = kernel.lengths(u, n_features)
             norms = 1.0 if lengths is None else np.linalg.norm(rows(np.eye(n_features)), axis=0)
-            rows = rows.scale_rows((kernel.mixing(u) if lengths is None else lengths) / norms)
+            return rows.scale_rows((kernel.mixing(u) if lengths is None else lengths) / norms)
         case SeparableKernel():
             if not isinstance(law, PointLaw):
                 raise ValueError(
                     f"rows={law!r} needs a rotation-invariant kernel; the frequencies of {kernel!r} are independent "
                     "over coordinates. Use rows='iid' or rows='quasi'."
                 )
-            rows = Dense(kernel.quantile(law.points(n_features, n_rows, key)))
-        case _:
-            raise ValueError(
-                f"no spectral distribution is known for {kernel!r}; use NystromFeatures, which takes any kernel."
-            )
-    if isinstance(rows, Dense):
-        rows = Dense(np.asfortranarray(_short(rows.matrix), dtype))  # so that a single row needs no copy of W
-    scales = kernel.scales(n_features)
-    return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)
+            return Dense(kernel.quantile(law.points(n_features, n_rows, key)))
+    raise ValueError(f"no spectral distribution is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
 
 
 @dataclass(frozen=True)

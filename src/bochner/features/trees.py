@@ -80,6 +80,37 @@ def kernel_map(
         return kernel_map(kernel, sample, n_components, key, dtype, division=division)
 
     n_features = sample.shape[1]
+    basic = _basic_map(kernel, sample, n_components, key, dtype)
+    if basic is not None:
+        return basic
+    match kernel:
+        case Multiple():
+            part = build(kernel.kernel, n_components, key)
+            factor = float(np.sqrt(kernel.factor))
+            return replace(part, kernel=kernel, feature_map=ScaledMap(part.feature_map, factor))
+        case Restricted():
+            columns = kernel.indices(n_features)
+            part = build(kernel.kernel, n_components, key, sample[:, columns])
+            reason = f"the map below, of {len(columns)} of {n_features} features"
+            return Node(kernel, RestrictedMap(part.feature_map, columns), reason, (part,))
+        case Sum():
+            return _sum(kernel, sample, n_components, key, division, build)
+        case Product() | Power():
+            return _product(kernel, n_components, key, build)
+        case CyclicInvariant():
+            part = build(kernel.kernel, n_components, key)
+            mean = invariant_map(part.feature_map, kernel.axes(n_features))
+            how = "by FFT" if isinstance(mean, ConvolvedMap) else "part by part"
+            return Node(kernel, mean, f"the map below averaged over all cyclic shifts, {how}", (part,))
+    raise ValueError(
+        f"no feature map independent of the data is known for {kernel!r}; use NystromFeatures, which needs only the "
+        "values of the kernel."
+    )
+
+
+def _basic_map(kernel: Kernel, sample: Array, n_components: int, key: Key, dtype: DTypeLike) -> Node | None:
+    """Build the map of a kernel that needs no maps of its parts; None for other kernels."""
+    n_features = sample.shape[1]
     if kernel.stationary:
         law = choose_rows(kernel, n_features, n_components)
         found = fourier_map(kernel, law, n_features, n_components, "pairs", key, dtype)
@@ -105,28 +136,7 @@ def kernel_map(
         case Sobolev():
             steps = threshold_map(sample, n_components, key)
             return Node(kernel, steps, "random thresholds: whether a row is above one in every coordinate")
-        case Multiple():
-            part = build(kernel.kernel, n_components, key)
-            factor = float(np.sqrt(kernel.factor))
-            return replace(part, kernel=kernel, feature_map=ScaledMap(part.feature_map, factor))
-        case Restricted():
-            columns = kernel.indices(n_features)
-            part = build(kernel.kernel, n_components, key, sample[:, columns])
-            reason = f"the map below, of {len(columns)} of {n_features} features"
-            return Node(kernel, RestrictedMap(part.feature_map, columns), reason, (part,))
-        case Sum():
-            return _sum(kernel, sample, n_components, key, division, build)
-        case Product() | Power():
-            return _product(kernel, n_components, key, build)
-        case CyclicInvariant():
-            part = build(kernel.kernel, n_components, key)
-            mean = invariant_map(part.feature_map, kernel.axes(n_features))
-            how = "by FFT" if isinstance(mean, ConvolvedMap) else "part by part"
-            return Node(kernel, mean, f"the map below averaged over all cyclic shifts, {how}", (part,))
-    raise ValueError(
-        f"there is no feature map that does not depend on the data for {kernel!r}; use NystromFeatures, which "
-        "needs only the values of the kernel."
-    )
+    return None
 
 
 def _polynomial_sketch(kernel: Polynomial, sample: Array, n_components: int, key: Key) -> TensorSketch:

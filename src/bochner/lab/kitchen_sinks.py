@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_X_y
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, reading
@@ -17,17 +18,18 @@ from bochner.data.folds import accumulate
 from bochner.data.sources import ArraySource
 from bochner.data.targets import check_target_size, numeric_targets
 from bochner.data.validation import check_rows, validate_rows
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.draws.linear_maps import LinearMap
 from bochner.estimators.fourier import FourierFeatures, row_law_of
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.fourier import draw_frequencies
-from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
+from bochner.features.kitchen_sinks import ACTIVATIONS, Activation, KitchenSink, RandomLayer
 from bochner.features.maps import row_blocks
+from bochner.kernels.algebra import Kernel
 from bochner.kernels.conversion import as_kernel
 from bochner.kernels.stationary import RBF
 from bochner.ridge.statistics import RidgeStatistics
-from bochner.sampling import as_row_law, name_of
+from bochner.sampling import RowLaw, as_row_law, name_of
 
 
 @dataclass(eq=False, repr=False)
@@ -84,15 +86,15 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     True
     """
 
-    activation: Any = "relu"
-    n_components: Any = 256
+    activation: str | Activation = "relu"
+    n_components: int | Literal["auto"] = 256
     _: KW_ONLY
-    rows: Any = "auto"
-    length_scale: Any = 1.0
+    rows: str | RowLaw = "auto"
+    length_scale: float | str | ArrayLike = 1.0
     bias: float = 0.0
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any = None) -> KitchenSinkFeatures:
+    def fit(self, X: ArrayLike, y: object = None) -> KitchenSinkFeatures:
         """Draw w; the data determine only the number of features and, if asked for, the median distance.
 
         Parameters
@@ -104,14 +106,14 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         if not callable(self.activation):
             check_choice("activation", self.activation, tuple(ACTIVATIONS))
         check_positive("bias", self.bias, zero=True)
-        X = validate_rows(self, X, reset=True)
+        points = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
-        kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies serve as w: N(0, I) / length_scale
-        law = row_law_of(self, kernel, X.shape[1], most)
+        kernel = RBF(self.length_scale).resolve(points, key)  # its frequencies serve as w: N(0, I) / length_scale
+        law = row_law_of(self, kernel, points.shape[1], most)
         self.rows_ = name_of(law)
         self.kernel_ = None
         if isinstance(self.activation, str):
-            self.kernel_ = RandomLayer(self.activation, kernel.scales(X.shape[1]), float(self.bias))
+            self.kernel_ = RandomLayer(self.activation, kernel.scales(points.shape[1]), float(self.bias))
         elif is_auto(self.n_components):
             raise ValueError(
                 "n_components='auto' compares with the kernel of the activation, which is known for "
@@ -119,10 +121,10 @@ class KitchenSinkFeatures(AdaptiveTransformer):
             )
 
         def make(n_components: int) -> KitchenSink:
-            rows = draw_frequencies(kernel, law, X.shape[1], n_components, key.child("rows"), X.dtype)
+            rows = draw_frequencies(kernel, law, points.shape[1], n_components, key.child("rows"), points.dtype)
             return KitchenSink(rows, self._offsets(n_components, key), self.activation, self._amplitude())
 
-        return self._fit_components(X, make)
+        return self._fit_components(points, make)
 
     def _offsets(self, n_components: int, key: Key) -> Array:
         generator = key.child("offsets").generator()
@@ -135,14 +137,14 @@ class KitchenSinkFeatures(AdaptiveTransformer):
 
 
 def kitchen_sinks(
-    X: Any,
-    y: Any,
-    X_test: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_test: ArrayLike,
     n_components: int = 256,
     noise: float = 0.1,
     *,
-    kernel: Any = "rbf",
-    random_state: Any = None,
+    kernel: str | Kernel = "rbf",
+    random_state: Seed = None,
 ) -> Array:
     """Fit and predict in one call: the posterior mean of a Gaussian process, through random Fourier features.
 
@@ -177,24 +179,26 @@ def kitchen_sinks(
     >>> bool(abs(prediction - np.sin(x[:, 0])).max() < 0.05)
     True
     """
-    X, y, X_test = _check_data(X, y, X_test)
+    points, targets, new = _check_data(X, y, X_test)
     noise = check_positive("noise", noise, zero=True)
-    feature_map = FourierFeatures(kernel, n_components, random_state=random_state).fit(X).feature_map_
-    sums = RidgeStatistics(feature_map.n_components, y[:1].size, penalty=0.0)
-    accumulate(ArraySource(X, y), feature_map, sums, numeric_targets)
-    least = float(np.finfo(X.dtype).eps) * sums.trace  # the rounding error of the features' products
-    weights = sums.spectrum(fit_intercept=False).coefficients(max(noise, least)).reshape(-1, *y.shape[1:])
-    weights = weights.astype(X.dtype)
-    return np.concatenate([feature_map(X_test[rows]) @ weights for rows in row_blocks(X_test)])
+    feature_map = FourierFeatures(kernel, n_components, random_state=random_state).fit(points).feature_map_
+    sums = RidgeStatistics(feature_map.n_components, targets[:1].size, penalty=0.0)
+    accumulate(ArraySource(points, targets), feature_map, sums, numeric_targets)
+    least = float(np.finfo(points.dtype).eps) * sums.trace  # the rounding error of the features' products
+    weights = sums.spectrum(fit_intercept=False).coefficients(max(noise, least)).reshape(-1, *targets.shape[1:])
+    weights = weights.astype(points.dtype)
+    return np.concatenate([feature_map(new[rows]) @ weights for rows in row_blocks(new)])
 
 
-def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
+def _check_data(X: ArrayLike, y: ArrayLike, X_test: ArrayLike) -> tuple[Array, Array, Array]:
     with reading("X or y"):
-        X, y = check_X_y(as_native(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
-    X, X_test = check_moderate(as_native(X), alone=True), check_rows(X_test, input_name="X_test")
-    if X_test.shape[1] != X.shape[1]:
-        raise ValueError(f"X_test has {X_test.shape[1]} features and X has {X.shape[1]}; they must be the same.")
-    return X, _numbers(y).astype(X.dtype), X_test
+        points, targets = check_X_y(
+            as_native(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True
+        )
+    points, new = check_moderate(as_native(points), alone=True), check_rows(X_test, input_name="X_test")
+    if new.shape[1] != points.shape[1]:
+        raise ValueError(f"X_test has {new.shape[1]} features and X has {points.shape[1]}; they must be the same.")
+    return points, _numbers(targets).astype(points.dtype), new
 
 
 def _numbers(y: Array) -> Array:
@@ -220,30 +224,30 @@ class GreedyFit:
     weights: Array
     errors: Array
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Predict the targets of the rows of X.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        X = check_rows(X, accept_sparse=False)
-        if X.shape[1] != self.frequencies.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features, and the fit was of {self.frequencies.shape[1]}.")
-        return _cos_sin(X @ self.frequencies.T) @ self.weights
+        rows = check_rows(X, accept_sparse=False)
+        if rows.shape[1] != self.frequencies.shape[1]:
+            raise ValueError(f"X has {rows.shape[1]} features, and the fit was of {self.frequencies.shape[1]}.")
+        return _cos_sin(rows @ self.frequencies.T) @ self.weights
 
 
 def greedy_kitchen_sinks(
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     n_terms: int = 50,
     *,
     method: str = "omp",
     radius: float | None = None,
-    kernel: Any = "rbf",
+    kernel: str | Kernel = "rbf",
     n_candidates: int = 64,
     refine: bool = True,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> GreedyFit:
     """Choose frequencies one at a time: the greedy fit that random kitchen sinks replace.
 
@@ -296,20 +300,20 @@ def greedy_kitchen_sinks(
         raise ValueError(f"radius is the size of the ball of method='frank_wolfe', and of that only; got {radius!r}.")
     size = 0.0 if radius is None else check_positive("radius", radius)
     with reading("X or y"):
-        X, y = check_X_y(as_native(X), y, dtype=FLOATS, multi_output=True, y_numeric=True)
-    X, y = check_moderate(as_native(X), alone=True), _numbers(y)
+        rows, targets = check_X_y(as_native(X), y, dtype=FLOATS, multi_output=True, y_numeric=True)
+    rows, targets = check_moderate(as_native(rows), alone=True), _numbers(targets)
     key = Key.from_random_state(random_state)
-    resolved, law = as_kernel(kernel).resolve(X, key), as_row_law("iid")
-    Y = y.reshape(len(X), -1).astype(float)
-    frequencies = np.empty((n_terms, X.shape[1]))
+    resolved, law = as_kernel(kernel).resolve(rows, key), as_row_law("iid")
+    Y = targets.reshape(len(rows), -1).astype(float)
+    frequencies = np.empty((n_terms, rows.shape[1]))
     weights, errors = np.zeros((2 * n_terms, Y.shape[1])), np.empty(n_terms)
-    basis, fitted = np.empty((len(X), 2 * n_terms)), np.zeros_like(Y)
+    basis, fitted = np.empty((len(rows), 2 * n_terms)), np.zeros_like(Y)
     score = _correlated if method == "frank_wolfe" else _explained
     for t in range(n_terms):
-        pool = draw_frequencies(resolved, law, X.shape[1], n_candidates, key.child("candidates").child(t))
-        frequencies[t] = _best_frequency(X, Y - fitted, pool, refine, score)
+        pool = draw_frequencies(resolved, law, rows.shape[1], n_candidates, key.child("candidates").child(t))
+        frequencies[t] = _best_frequency(rows, Y - fitted, pool, refine, score)
         old, new = slice(2 * t), slice(2 * t, 2 * t + 2)
-        basis[:, new] = _cos_sin(X @ frequencies[t, :, None])
+        basis[:, new] = _cos_sin(rows @ frequencies[t, :, None])
         match method:
             case "omp":
                 weights[: 2 * t + 2] = scipy.linalg.lstsq(basis[:, : 2 * t + 2], Y, lapack_driver="gelsy")[0]
@@ -319,7 +323,7 @@ def greedy_kitchen_sinks(
                 weights[old], weights[new] = _inside(fitted, basis[:, new], Y, weights[old], size)
         fitted = basis[:, : 2 * t + 2] @ weights[: 2 * t + 2]
         errors[t] = np.sqrt(np.mean((Y - fitted) ** 2))
-    return GreedyFit(frequencies, weights.reshape(-1, *y.shape[1:]), errors)
+    return GreedyFit(frequencies, weights.reshape(-1, *targets.shape[1:]), errors)
 
 
 def _relaxed(fitted: Array, pair: Array, Y: Array, weights: Array) -> tuple[Array, Array]:

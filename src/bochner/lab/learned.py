@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.optimize
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
@@ -22,11 +24,14 @@ from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Dense, LinearMap
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, n_frequencies
-from bochner.kernels.algebra import Power, Product, Projected, Restricted, Sum
+from bochner.kernels.algebra import Kernel, Power, Product, Projected, Restricted, Sum
 from bochner.kernels.conversion import as_kernel
 from bochner.lab.objectives import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.sampling import ROW_LAWS
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _CHOOSING_ROWS = 2048  # rows on which candidates are compared; eight times more rows choose no better
 _TYPICAL_COMPONENTS = 64  # number of components assumed by the choice of the sampling scheme
@@ -95,8 +100,8 @@ class LearnedFeatures(AdaptiveTransformer):
     True
     """
 
-    kernel: Any = "rbf"
-    n_components: Any = 64
+    kernel: str | Kernel = "rbf"
+    n_components: int | Literal["auto"] = 64
     _: KW_ONLY
     loss: str = "auto"
     alpha: float = 0.1
@@ -108,7 +113,7 @@ class LearnedFeatures(AdaptiveTransformer):
     max_components: int = 1024
     n_jobs: int | None = None
 
-    def fit(self, X: Any, y: Any = None) -> LearnedFeatures:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> LearnedFeatures:
         """Draw frequencies, then train them.
 
         Parameters
@@ -124,61 +129,54 @@ class LearnedFeatures(AdaptiveTransformer):
         n_candidates = check_count("n_candidates", self.n_candidates)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
         check_positive("alpha", self.alpha)
-        X, y = self._validated(X, y)
-        loss, Y = self._targets(loss, y)
+        rows, targets = self._validated(X, y)
+        loss, Y = self._targets(loss, targets)
         key = Key.from_random_state(self.random_state)
-        self.kernel_ = as_kernel(self.kernel).resolve(X, key)
+        self.kernel_ = as_kernel(self.kernel).resolve(rows, key)
         self._check_kernel()
         typical = _TYPICAL_COMPONENTS if is_auto(self.n_components) else most
-        law = ROW_LAWS["circulant"] if circulant else choose_rows(self.kernel_, X.shape[1], n_candidates * typical)
+        law = ROW_LAWS["circulant"] if circulant else choose_rows(self.kernel_, rows.shape[1], n_candidates * typical)
         offset = 2.0 * np.pi * key.child("offsets").generator().random(1)
-        few = min(X.shape[0], _CHOOSING_ROWS)
-        sample = np.sort(key.child("rows").generator().choice(X.shape[0], few, replace=False))
-        spread = _spread(Y) if loss == "squared" else 1.0
+        few = min(rows.shape[0], _CHOOSING_ROWS)
+        sample = np.sort(key.child("rows").generator().choice(rows.shape[0], few, replace=False))
         # the scale of the targets does not change the loss, but squares of very large or small ones over- or underflow
-        units = power_of_two(np.abs(Y).max(initial=0.0)) if loss == "squared" else 1.0
+        spread, units = (_spread(Y), power_of_two(np.abs(Y).max(initial=0.0))) if loss == "squared" else (1.0, 1.0)
 
         @cache
         def trained(n_components: int) -> tuple[Fourier, Array]:
             T = n_frequencies(n_components, "pairs")
-            drawn = draw_frequencies(self.kernel_, law, X.shape[1], n_candidates * T, key.child("frequencies"))
+            drawn = draw_frequencies(self.kernel_, law, rows.shape[1], n_candidates * T, key.child("frequencies"))
             if n_candidates > 1:
-                drawn = frequencies_for_targets(drawn, X[sample], Y[sample] / spread, T)
+                drawn = frequencies_for_targets(drawn, rows[sample], Y[sample] / spread, T)
             if max_iter == 0 and not is_auto(self.n_components):
                 return Fourier(drawn, n_components, "pairs", offset, 1.0), np.empty(0)
             frequencies = CirculantFrequencies.of(drawn) if circulant else DenseFrequencies.of(drawn)
             objective_of = SquaredObjective if loss == "squared" else LogObjective
-            objective = objective_of(frequencies, X, Y / units, n_components, float(offset[0]), float(self.alpha))
+            objective = objective_of(frequencies, rows, Y / units, n_components, float(offset[0]), float(self.alpha))
             theta, curve = self._search(objective, max_iter)
             return Fourier(frequencies.at(theta[: len(frequencies.start)]), n_components, "pairs", offset, 1.0), curve
 
         def gain(n_components: int, sample: str) -> Certificate:
-            started = time.perf_counter()
-            fewer, more = (float(trained(m)[1][-1]) for m in (n_components, 2 * n_components))
-            value = max(0.0, 1.0 - more / fewer) if fewer > 0.0 else 0.0
-            how = f"trained with {n_components} and with {2 * n_components} components"
-            cost = Effort(0, X.shape[0], time.perf_counter() - started)
-            return Certificate("avoidable share of the loss as", value, (value, value), 1.0, how, cost)
+            return _avoidable_loss(trained, n_components, rows.shape[0])
 
         def make(n_components: int) -> Fourier:
             feature_map, self.loss_curve_ = trained(n_components)
             self.n_iter_ = min(max_iter, max(1, len(self.loss_curve_) - 1))
             return feature_map
 
-        return self._fit_components(X, make, certify=gain, step=2, first=8, refine=False)
+        return self._fit_components(rows, make, certify=gain, step=2, first=8, refine=False)
 
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _validated(self, X: ArrayLike, y: ArrayLike | None) -> tuple[Array, Array]:
         """Return rows and targets in memory, after checks."""
         if y is None:
             raise ValueError(
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
                 "use FourierFeatures."
             )
-        X, y = in_memory(self, X, y)
-        X, y = as_native(as_host(X)), as_native(as_host(y))
-        with reading("X or y", partial(explain_rows, self, X)):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
-        return check_moderate(as_native(X), alone=True), y
+        rows, targets = (as_native(as_host(part)) for part in in_memory(self, X, y))
+        with reading("X or y", partial(explain_rows, self, rows)):
+            rows, targets = validate_data(self, rows, targets, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        return check_moderate(as_native(rows), alone=True), targets
 
     def _check_kernel(self) -> None:
         """Refuse kernels whose frequencies cannot be learned with these parameters."""
@@ -224,7 +222,7 @@ class LearnedFeatures(AdaptiveTransformer):
             raise ValueError("the targets hold one class only; there is nothing to learn. Give at least two classes.")
         return loss, np.hstack([1.0 - one_hot, one_hot]) if one_hot.shape[1] == 1 else one_hot
 
-    def _search(self, objective: Any, max_iter: int) -> tuple[Array, Array]:
+    def _search(self, objective: SquaredObjective | LogObjective, max_iter: int) -> tuple[Array, Array]:
         """Return the best parameters, and the loss after each iteration."""
         start = objective.start()
         value, gradient = objective(start)
@@ -247,11 +245,21 @@ class LearnedFeatures(AdaptiveTransformer):
         )
         return np.asarray(result.x), np.array(curve)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _avoidable_loss(trained: Callable[[int], tuple[Fourier, Array]], n_components: int, n_samples: int) -> Certificate:
+    """Certify the share of the loss that twice as many components would save."""
+    started = time.perf_counter()
+    fewer, more = (float(trained(m)[1][-1]) for m in (n_components, 2 * n_components))
+    value = max(0.0, 1.0 - more / fewer) if fewer > 0.0 else 0.0
+    how = f"trained with {n_components} and with {2 * n_components} components"
+    cost = Effort(0, n_samples, time.perf_counter() - started)
+    return Certificate("avoidable share of the loss as", value, (value, value), 1.0, how, cost)
 
 
 def _spread(Y: Array) -> Array:
@@ -262,7 +270,7 @@ def _spread(Y: Array) -> Array:
     return np.where(spread > 0.0, spread, 1.0)
 
 
-def frequencies_for_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
+def frequencies_for_targets(candidates: LinearMap, X: Array, Y: Array, n_kept: int) -> Dense:
     """Choose the frequencies w of best correlation with the targets, of largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
     T = candidates.shape[0]
     pairs = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)

@@ -7,7 +7,6 @@ ZZᵀ ≈ K - shift I, and the shift, which is zero for all but `Modified(shift=
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, solve_triangular, svd
@@ -33,7 +32,7 @@ class StackedNystrom(FeatureMap):
     parts: tuple[Nystrom, ...]
     n_components: int
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         start = 0
         for part in self.parts:
@@ -128,7 +127,7 @@ class Sketched(NystromVariant):
         "sparse_sign", "gaussian", "srht", … ; see `bochner.sketches`.
     """
 
-    law: Any = "sparse_sign"
+    law: str | SketchLaw = "sparse_sign"
 
     chooses_landmarks = False
 
@@ -177,11 +176,11 @@ class Clustered(FeatureMap):
     links: tuple[Array, ...]
     n_components: int
 
-    def labels(self, X: Any) -> Array:
+    def labels(self, X: Array) -> Array:
         """Return the cluster of every row."""
         return assign(scaled(X, self.scales), self.centres.astype(X.dtype, copy=False))
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         labels = self.labels(X)
         for label, (part, link) in enumerate(zip(self.parts, self.links, strict=True)):

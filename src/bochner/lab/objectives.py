@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.linalg
-import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, densified
 from bochner.draws.compositions import Scaled
 from bochner.draws.linear_maps import Dense, LinearMap
 from bochner.draws.structured import CirculantBlocks
@@ -29,7 +27,7 @@ class Frequencies(ABC):
         """Return the frequencies, (n_frequencies, n_features)."""
 
     @abstractmethod
-    def gradient(self, X: Any, dA: Array) -> Array:
+    def gradient(self, X: Array, dA: Array) -> Array:
         """Return ∂/∂theta of a function whose gradient in the phases of X is dA (n, n_frequencies)."""
 
 
@@ -51,7 +49,7 @@ class DenseFrequencies(Frequencies):
     def at(self, theta: Array) -> LinearMap:
         return Dense(self.unit * theta.reshape(self.shape))
 
-    def gradient(self, X: Any, dA: Array) -> Array:
+    def gradient(self, X: Array, dA: Array) -> Array:
         return self.unit * np.asarray(X.T @ dA).T.ravel()
 
 
@@ -79,8 +77,8 @@ class CirculantFrequencies(Frequencies):
     def at(self, theta: Array) -> LinearMap:
         return Scaled(replace(self.blocks, generators=theta.reshape(self.blocks.generators.shape)), self.columns)
 
-    def gradient(self, X: Any, dA: Array) -> Array:
-        X = (X.toarray() if scipy.sparse.issparse(X) else X) * self.columns
+    def gradient(self, X: Array, dA: Array) -> Array:
+        X = densified(X) * self.columns
         signs = self.blocks.signs
         n_blocks, d = signs.shape
         dA = np.pad(dA * self.blocks.lengths, ((0, 0), (0, n_blocks * d - dA.shape[1])))
@@ -97,17 +95,16 @@ class _Objective(ABC):
     """A loss of a linear model on the features, as a function of parameters; evaluated in blocks of rows."""
 
     frequencies: Frequencies
-    X: Any
+    X: Array
     Y: Array  # (n, n_outputs)
     n_components: int
     tail: float  # offset of a last single component
     alpha: float
 
-    def _features(self, W: LinearMap, rows: slice) -> tuple[Any, Array, Array]:
+    def _features(self, W: LinearMap, rows: slice) -> tuple[Array, Array, Array]:
         """Return rows of X in float64, their features Z, and ∂Z/∂phase, both (n, n_components)."""
-        block: Any = self.X[rows].astype(float)
-        if scipy.sparse.issparse(block) and not W.accepts_sparse:
-            block = block.toarray()
+        block = self.X[rows].astype(float)
+        block = block if W.accepts_sparse else densified(block)
         phases = W(block)
         T, scale = phases.shape[1], np.sqrt(2.0 / self.n_components)
         odd = self.n_components % 2

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array
+from bochner.backends import Array, DType, densified
 from bochner.checks import check_count, is_auto, power_of_two
 from bochner.data.validation import as_host, dask_aware, map_dask_blocks, validate_rows
 from bochner.displays import Written
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.estimators.projections import RandomProjection
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 @dask_aware
@@ -80,12 +83,12 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
     n_clusters: int = 8
     _: KW_ONLY
-    n_dimensions: Any = "auto"
+    n_dimensions: int | Literal["auto"] = "auto"
     n_init: int = 5
     max_iter: int = 200
-    random_state: Any = None
+    random_state: Seed = None
 
-    def fit(self, X: Any, y: Any = None) -> ProjectedMixture:
+    def fit(self, X: ArrayLike, y: object = None) -> ProjectedMixture:
         """Find the clusters.
 
         Parameters
@@ -100,26 +103,26 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         if not is_auto(self.n_dimensions, "n_dimensions"):
             check_count("n_dimensions", self.n_dimensions)
         # many steps in float32 end elsewhere than in float64
-        X = _dense(validate_rows(self, X, reset=True)).astype(np.float64, copy=False)
-        n, d = X.shape
+        rows: Array = densified(validate_rows(self, X, reset=True)).astype(np.float64, copy=False)
+        n, d = rows.shape
         if n < max(2, k):
             raise ValueError(f"n_samples={n} should be at least n_clusters={k}, and at least 2.")
-        self._scale(X)
-        X = self._scaled(X)
+        self._scale(rows)
+        rows = self._scaled(rows)
         q = int(np.ceil(4.0 * np.log(k))) + 2 if is_auto(self.n_dimensions, "n_dimensions") else int(self.n_dimensions)
         key, best = Key.from_random_state(self.random_state), -np.inf
         for start in range(n_init):
             seed = int(key.child(f"start {start}").generator().integers(2**31))
-            projection = RandomProjection(min(d, q), law="gaussian", random_state=seed).fit(X)
-            Z = projection.transform(X)
+            projection = RandomProjection(min(d, q), law="gaussian", random_state=seed).fit(rows)
+            Z = projection.transform(rows)
             mixture = GaussianMixture(
                 k, init_params="random_from_data", reg_covar=_FLOOR, max_iter=max_iter, random_state=seed
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 probabilities = mixture.fit(Z).predict_proba(Z)
-            parts = _moments(X, probabilities)
-            densities = _log_densities(X, *parts)
+            parts = _moments(rows, probabilities)
+            densities = _log_densities(rows, *parts)
             likelihood = float(logsumexp(densities, axis=1).mean())
             if likelihood > best:
                 best, self._parts, self.projection_, self.n_iter_ = likelihood, parts, projection, int(mixture.n_iter_)
@@ -156,14 +159,14 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         check_is_fitted(self, "_parts")
         return self._parts
 
-    def _densities(self, X: Any) -> tuple[Array, Any]:
+    def _densities(self, X: ArrayLike) -> tuple[Array, DType]:
         """Return log(weight · density) of scaled rows, (n, k), and the dtype of the rows."""
         parts = self._fitted()
-        X = _dense(as_host(validate_rows(self, X, reset=False)))
-        return _log_densities(self._scaled(X.astype(np.float64, copy=False)), *parts), X.dtype
+        rows = densified(as_host(validate_rows(self, X, reset=False)))
+        return _log_densities(self._scaled(rows.astype(np.float64, copy=False)), *parts), rows.dtype
 
     @map_dask_blocks
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Return the most probable cluster of each row.
 
         Parameters
@@ -172,7 +175,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         """
         return np.asarray(self._densities(X)[0].argmax(axis=1))
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: ArrayLike) -> Array:
         """Return the probability of every cluster for each row, (n_samples, n_clusters).
 
         Parameters
@@ -183,7 +186,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         return np.asarray(np.exp(densities - logsumexp(densities, axis=1, keepdims=True)).astype(dtype))
 
     @map_dask_blocks
-    def score_samples(self, X: Any) -> Array:
+    def score_samples(self, X: ArrayLike) -> Array:
         """Return the logarithm of the density at each row.
 
         Parameters
@@ -198,7 +201,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
     def _n_features_out(self) -> int:
         return len(self.weights_)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -207,10 +210,6 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
 _FLOOR = 1e-6  # constant added to variances, relative to the variances of the rows
 _FARTHEST = 1e15  # largest distance in units of the spread; its square over `_FLOOR` fits in float32
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X)
 
 
 def _moments(X: Array, probabilities: Array) -> tuple[Array, Array, Array]:

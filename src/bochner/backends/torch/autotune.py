@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bochner.backends import backend_of, use_precision
+from bochner.backends import Array, Backend, backend_of, use_precision
 from bochner.backends.plans import HOPPER, LEAST_SHARED, REGISTERS, SHARED_BYTES, Plans, Tile, Transform, plans_for
 from bochner.backends.torch import gpu
 from bochner.backends.torch.memory import Tensor
@@ -76,11 +76,14 @@ def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Tria
         _tiles("digits", capability),
         partial(_with_tile, "digits"),
     )
-    rng, d, T, each = np.random.default_rng(1), 1024, 256, 8
+    yield _sketch_trial(normal(max(256, size >> 10), 1024), capability)
+
+
+def _sketch_trial(X: Tensor, capability: tuple[int, int]) -> Trial:
+    rng, d, T, each = np.random.default_rng(1), X.shape[1], 256, 8
     places = np.concatenate([np.sort(rng.choice(T, each, replace=False)) for _ in range(d)]).astype(np.int32)
     sketch = (np.arange(0, d * each + 1, each), places, rng.choice(np.array([-1, 1], np.int8), d * each))
-    X = normal(max(256, size >> 10), d)
-    yield Trial(
+    return Trial(
         "signs",
         partial(_sparse, backend_of(X), X, sketch, T),
         partial(_sparse, plain_backend(), X, sketch, T),
@@ -89,14 +92,14 @@ def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Tria
     )
 
 
-def plain_backend() -> Any:
+def plain_backend() -> Backend:
     """Return torch's own operations, which kernels must agree with."""
     from bochner.backends.torch import plain
 
     return plain
 
 
-def _sparse(backend: Any, X: Tensor, sketch: tuple[Any, ...], T: int) -> Tensor:
+def _sparse(backend: Backend, X: Tensor, sketch: tuple[Array, Array, Array], T: int) -> Tensor:
     out = X.new_empty((len(X), T))
     backend.sparse_rows(X, *sketch, np.ones(T, np.float32), out)
     return out
@@ -133,7 +136,7 @@ def _transform_trial(kind: str, q: int, X: Tensor) -> Trial:
     lengths = np.full(n_blocks * p, 1.0, np.float32)
     if kind == "structured":
         signs = rng.choice(np.array([-1, 1], np.int8), (n_blocks, 3, p))
-        draws: tuple[Any, ...] = (signs, lengths)
+        draws: tuple[Array, ...] = (signs, lengths)
     else:
         signs = rng.choice(np.array([-1, 1], np.int8), (n_blocks, p))
         orders = np.stack([rng.permutation(p) for _ in range(n_blocks)]).astype(np.int32)
@@ -146,21 +149,22 @@ def _transform_trial(kind: str, q: int, X: Tensor) -> Trial:
         if limit is None or 32 * plan.n_warps(q) * limit <= REGISTERS
     )
 
-    def run(backend: Any) -> Tensor:
+    def run(backend: Backend) -> Tensor:
         out = X.new_empty((len(X), 2 * n_blocks * p))
-        entry = backend.structured_pairs if kind == "structured" else backend.fastfood_pairs
+        entry: Callable[..., None] = backend.structured_pairs if kind == "structured" else backend.fastfood_pairs
         entry(X, *draws, 1.0, 0.0, out)
         return out
 
     def change(plans: Plans, transform: Transform) -> Plans:
-        found: Any = {kind: dict(sorted({**getattr(plans, kind), q: transform}.items()))}
+        found: Any = {kind: dict(sorted({**vars(plans)[kind], q: transform}.items()))}
         return replace(plans, most_bits=max(q, plans.most_bits), **found)
 
     return Trial(f"{kind} 2^{q}", lambda: run(backend_of(X)), lambda: run(plain_backend()), plans, change)
 
 
-def _product(backend: Any, X: Tensor, Y: Tensor, form: str, V: Tensor) -> Tensor:
+def _product(backend: Backend, X: Tensor, Y: Tensor, form: str, V: Tensor) -> Tensor:
     out = V.new_empty((len(X), V.shape[1]))
+    assert backend.tiles is not None
     backend.tiles(X, Y, (form, 1), V, out)
     return out
 
@@ -171,14 +175,14 @@ def _plain_product(X: Tensor, Y: Tensor, form: str, V: Tensor) -> Tensor:
     return torch.exp(-0.5 * torch.cdist(X, Y, compute_mode="donot_use_mm_for_euclid_dist").square_()) @ V
 
 
-def _pairs(X: Tensor, W: Any, precision: str) -> Tensor:
+def _pairs(X: Tensor, W: Array, precision: str) -> Tensor:
     out = X.new_empty((len(X), 2 * len(W)))
     with use_precision(precision):
         gpu.dense_pairs(X, W, 1.0, 0.0, out)
     return out
 
 
-def _plain_pairs(X: Tensor, W: Any) -> Tensor:
+def _plain_pairs(X: Tensor, W: Array) -> Tensor:
     phases = X.double() @ torch.from_numpy(W).to(X.device).T
     return torch.stack([phases.cos(), phases.sin()], 2).reshape(len(X), -1)
 
@@ -189,7 +193,7 @@ def _gram(Z: Tensor) -> Tensor:
     return torch.tril(out)
 
 
-def seconds(function: Callable[[], Any]) -> float:
+def seconds(function: Callable[[], object]) -> float:
     """Return the median time of a call, after one that compiles."""
     function()
     times = []
@@ -203,7 +207,7 @@ def seconds(function: Callable[[], Any]) -> float:
     return 1e-3 * sorted(times)[_REPEATS // 2]
 
 
-def chosen(trial: Trial, plans: Plans, time: Callable[[Callable[[], Any]], float] = seconds) -> tuple[Plans, str]:
+def chosen(trial: Trial, plans: Plans, time: Callable[[Callable[[], object]], float] = seconds) -> tuple[Plans, str]:
     """Choose the fastest candidate of a kernel whose result is right, and return plans and measurements."""
     expected = trial.expected().double()
     best, measured, found = math.inf, [], plans
@@ -251,7 +255,7 @@ def source_of(capability: tuple[int, int], plans: Plans) -> str:
     """Return the plans as an entry of `plans.PLANS`."""
     lines = [f"    {capability}: Plans("]
     for item in fields(plans):
-        value = getattr(plans, item.name)
+        value = vars(plans)[item.name]
         if isinstance(value, dict):
             inner = [f"            {key}: {plan}," for key, plan in value.items()]
             lines += [f"        {item.name}={{", *inner, "        },"]
