@@ -76,12 +76,10 @@ class Certificate(Display):
 
     @property
     def low(self) -> float:
-        """Return the lower end of the interval."""
         return -math.inf if self.interval is None else self.interval[0]
 
     @property
     def high(self) -> float:
-        """Return the upper end of the interval."""
         return math.inf if self.interval is None else self.interval[1]
 
     def __float__(self) -> float:

@@ -26,15 +26,7 @@ KernelLike: TypeAlias = Kernel | str | Callable[[Array, Array], float]
 
 
 class Residual:
-    """E = ZZᵀ - K of some rows, never formed: blocks of it, its diagonal, and a count of what they cost.
-
-    Parameters
-    ----------
-    features : FeatureMap or fitted transformer
-    X : array-like or CSR matrix of shape (n_samples, n_features)
-    kernel : Kernel, str or callable, or None
-        None takes `features.kernel_`.
-    """
+    """E = ZZᵀ - K of some rows, never formed: its blocks, its diagonal, and their cost."""
 
     def __init__(self, features: Features, X: ArrayLike, kernel: KernelLike | None = None) -> None:
         self.feature_map = feature_map_of(features)
@@ -92,7 +84,6 @@ class Residual:
 
     @cached_property
     def kernel_diagonal(self) -> Array:
-        """Return the diagonal of K."""
         return np.asarray(self.kernel.diagonal(self.X.astype(np.float64, copy=False)), dtype=np.float64)
 
     @property
@@ -137,7 +128,6 @@ class RowSampler:
         return cls(p, key)
 
     def draw(self, size: int, name: str | int) -> Array:
-        """Draw indices (size,)."""
         generator = self.key.child(name).generator()
         n = len(self.probabilities)
         if np.ptp(self.probabilities) == 0.0:
@@ -196,7 +186,7 @@ def _kernel_of(features: object, kernel: KernelLike | None, X: ArrayLike) -> Ker
     if own is None and isinstance(feature_map, Nystrom):
         own = feature_map.kernel
     if not isinstance(own, Kernel):
-        raise ValueError("the features have no kernel; pass the one that they approximate, such as kernel=RBF(1.0).")
+        raise ValueError("The features have no kernel. Pass the kernel that they approximate, such as kernel=RBF(1.0).")
     return own
 
 

@@ -181,14 +181,14 @@ class Tensor:
         return self.graph.node("Cast", [self], dtype, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def gather(self, indices: Operand, axis: int = 1) -> Tensor:
-        """Gather entries along an axis."""
+
         if not isinstance(indices, Tensor):
             array = np.asarray(indices)
             indices = self.graph.constant(array, np.int32 if array.size > 16 else INT)
         return self.graph.node("Gather", [self, indices], self.dtype, axis=axis)
 
     def columns(self, start: int, stop: int) -> Tensor:
-        """Return adjacent columns."""
+
         bounds = [self.graph.constant([v], INT) for v in (start, stop, 1)]
         return self.graph.node("Slice", [self, *bounds], self.dtype)
 
@@ -197,7 +197,7 @@ class Tensor:
         return self.graph.node("Reshape", [self, self.graph.constant(shape, INT)], self.dtype)
 
     def transpose(self, *axes: int) -> Tensor:
-        """Permute the axes."""
+
         return self.graph.node("Transpose", [self], self.dtype, perm=list(axes))
 
     def pad(self, n_columns: int, value: float = 0.0) -> Tensor:

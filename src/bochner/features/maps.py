@@ -259,15 +259,7 @@ def check_overflow(Z: Array) -> None:
 
 @dataclass(frozen=True)
 class Projection(FeatureMap):
-    """X ↦ X Sᵀ.
-
-    Attributes
-    ----------
-    sketch : LinearMap
-        S, of shape (n_components, n_features).
-    dense_output : bool
-        False keeps sparse rows sparse where S is.
-    """
+    """X ↦ X Sᵀ for a sketch S (n_components, n_features); without dense_output sparse rows stay sparse if S is."""
 
     sketch: LinearMap
     dense_output: bool = True

@@ -30,15 +30,7 @@ _ARC_COSINE = {0: "step", 1: "relu", 2: "squared_relu"}
 
 @dataclass(frozen=True)
 class Node:
-    """What was built for one node of a kernel tree, and why.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    feature_map : FeatureMap
-    reason : str
-    parts : tuple of Node
-    """
+    """The map of one node of a kernel tree, and the reason for it."""
 
     kernel: Kernel
     feature_map: FeatureMap
@@ -64,16 +56,8 @@ def kernel_map(
 ) -> Node:
     """Build the map of a resolved kernel.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    sample : array or CSR matrix
-        Rows from which traces, norms and variances are estimated.
-    n_components : int
-    key : Key
-    dtype : dtype
-    division : {"trace", "equal"}
-        How the components are divided between the terms of a sum.
+    Traces, norms and variances are estimated from the rows of `sample`. `division` ("trace" or "equal") divides the
+    components between the terms of a sum.
     """
 
     def build(kernel: Kernel, n_components: int, key: Key, sample: Array = sample) -> Node:

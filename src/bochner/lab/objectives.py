@@ -135,11 +135,9 @@ class SquaredObjective(_Objective):
     """
 
     def start(self) -> Array:
-        """Return the initial parameters."""
         return self.frequencies.start
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return value and gradient."""
         W, loss = self.frequencies.at(theta), Squared()
         D, size = self.n_components, max(float((self.Y**2).sum()), np.finfo(float).tiny)
         gram, moment = self.alpha * np.eye(D), np.zeros((D, self.Y.shape[1]))

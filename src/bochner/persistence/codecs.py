@@ -106,8 +106,7 @@ class Encoder:
             return {"dtype": np.dtype(value).str, "type": True}
         if scipy.sparse.issparse(value):
             return self._sparse(value, where)
-        name = getattr(value, "__name__", "")
-        if isinstance(value, np.ufunc) and getattr(np, name, None) is value:
+        if isinstance(value, np.ufunc) and vars(np).get(name := str(value.__name__)) is value:
             return {"ufunc": name}
         if isinstance(value, os.PathLike):
             return os.fspath(value)
@@ -123,7 +122,7 @@ class Encoder:
         if isinstance(value, RidgeStatistics):
             state = {name: array for name, array in value.arrays().items() if self.sums or name != "gram"}
         elif is_dataclass(value) and not isinstance(value, BaseEstimator):
-            state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+            state = {field.name: vars(value)[field.name] for field in fields(value) if field.init}
         else:
             summed = not self.sums and hasattr(value, "_current") and hasattr(value, "statistics_")
             if summed and value.statistics_.gram is not None:
@@ -172,7 +171,8 @@ class Encoder:
     def _sparse(self, matrix: Any, where: str) -> Any:
         if matrix.format not in ("csr", "csc"):
             matrix = matrix.tocsr()
-        arrays = {name: self._array(getattr(matrix, name), where) for name in ("data", "indices", "indptr")}
+        parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+        arrays = {name: self._array(part, where) for name, part in parts.items()}
         kind = "matrix" if scipy.sparse.isspmatrix(matrix) else "array"
         return {"sparse": f"{matrix.format}_{kind}", "shape": [int(n) for n in matrix.shape], **arrays}
 
@@ -263,7 +263,7 @@ class Decoder:
         return dtype.type if value.get("type") else dtype
 
     def _ufunc(self, value: dict[str, Any]) -> Any:
-        found = getattr(np, value["ufunc"], None) if str(value["ufunc"]).isidentifier() else None
+        found = vars(np).get(value["ufunc"])
         if not isinstance(found, np.ufunc):
             raise ModelFileError(f"NumPy has no function called {value['ufunc']!r}.")
         return found
