@@ -150,7 +150,7 @@ def test_what_has_no_picture_says_so(tabular, pyplot):
         (lambda: bochner.plot_intervals(model, X[:, 0]), "expected X of shape"),
         (lambda: bochner.plot_intervals(two, X), "one target, got one of 2"),
         (lambda: bochner.plot_intervals(tabular, frame, n_functions=1), "has no functions to draw"),
-        (lambda: bochner.plot_intervals(model, X, n_functions=1), "an array of one column, X has 2"),
+        (lambda: bochner.plot_intervals(model, X, n_functions=1), "an array of one column, got 2"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

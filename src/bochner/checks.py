@@ -11,10 +11,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-_MOST = 2**31 - 1  # of anything that is counted and held in memory
-# By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
+_MOST = 2**31 - 1  # upper limit for count arguments
+# Upper limits for sums of weights, by the bytes of a number: Σ w zzᵀ with large features, and products of four weights,
+# do not overflow.
 _LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 
 
@@ -26,23 +27,23 @@ class ConstantModelWarning(UserWarning):
     """A model is not clearly better than a constant on rows that it was not fitted to."""
 
 
-_PASSED_ON = ("bochner", "sklearn", "joblib")  # packages whose lines a user has not written
+_PASSED_ON = ("bochner", "sklearn", "joblib")  # packages whose lines are not the user's
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the user that led here, through whatever methods of ours and scikit-learn's wrappers."""
+    """Warn at the user's line, below all frames of bochner, scikit-learn and joblib."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_ON:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
-def _refuse(name: str, expected: str, value: Any, advice: str = "") -> ArgumentError:
+def _refuse(name: str, expected: str, value: object, advice: str = "") -> ArgumentError:
     mark = ";" if "," in expected else ","
     return ArgumentError(f"{name} must be {expected}{mark} got {value!r}." + (f" {advice}" if advice else ""))
 
 
-def check_count(name: str, value: Any, *, least: int = 1, most: float = _MOST, advice: str = "") -> int:
+def check_count(name: str, value: object, *, least: int = 1, most: float = _MOST, advice: str = "") -> int:
     """Return an integer from `least` to `most`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         kind = "a positive integer" if least == 1 else f"an integer of at least {least}"
@@ -52,15 +53,15 @@ def check_count(name: str, value: Any, *, least: int = 1, most: float = _MOST, a
     return int(value)
 
 
-def check_positive(name: str, value: Any, *, zero: bool = False, advice: str = "") -> float:
-    """Return a finite number above 0, or 0 where that may be."""
+def check_positive(name: str, value: object, *, zero: bool = False, advice: str = "") -> float:
+    """Return a finite number above 0, or 0 if `zero`."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
     if not 0.0 <= number < math.inf or (number == 0.0 and not zero):
         raise _refuse(name, "a positive number or 0" if zero else "a positive number", value, advice)
     return number
 
 
-def check_fraction(name: str, value: Any, *, advice: str = "Pass 0.01 for one per cent.") -> float:
+def check_fraction(name: str, value: object, *, advice: str = "Pass 0.01 for one per cent.") -> float:
     """Return a number strictly between 0 and 1."""
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
     if not 0.0 < number < 1.0:
@@ -68,14 +69,14 @@ def check_fraction(name: str, value: Any, *, advice: str = "Pass 0.01 for one pe
     return number
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, Integral) and value in (0, 1)):
         raise _refuse(name, "True or False", value)
     return bool(value)
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return one of the choices."""
     known = list(choices)
     if not isinstance(value, str) or value not in known:
@@ -83,21 +84,21 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return str(value)
 
 
-def check_device_name(device: Any) -> None:
-    """Refuse what names no device; whether the machine has the device is not asked."""
+def check_device_name(device: object) -> None:
+    """Refuse a string that is no name of a device; the machine need not have the device."""
     if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
         raise _refuse("device", "None, 'cuda', 'cuda:0', … or 'cpu'", device)
 
 
-def is_auto(value: Any, name: str = "n_components") -> bool:
-    """Whether a parameter is "auto"; raises an error for any other string."""
+def is_auto(value: object, name: str = "n_components") -> bool:
+    """Return True for "auto", False for anything that is no string, and refuse other strings."""
     if isinstance(value, str) and value != "auto":
         raise _refuse(name, "a positive integer or 'auto'", value)
     return isinstance(value, str)
 
 
-def is_positive(value: Any) -> bool:
-    """Whether this is a positive finite number, or a list of them."""
+def is_positive(value: object) -> bool:
+    """Return True for a positive finite number, or a list of them."""
     try:
         array = np.asarray(value)
         if array.dtype.kind == "c":
@@ -108,14 +109,14 @@ def is_positive(value: Any) -> bool:
     return array.ndim <= 1 and array.size > 0 and bool(np.isfinite(array).all() and (array > 0).all())
 
 
-def _floats(name: str, value: Any) -> NDArray[np.float64]:
+def _floats(name: str, value: object) -> NDArray[np.float64]:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise _refuse(name, "an array of numbers", value, "Pass a NumPy array.") from None
 
 
-def check_spectrum(name: str, value: Any) -> NDArray[np.float64]:
+def check_spectrum(name: str, value: object) -> NDArray[np.float64]:
     """Return eigenvalues as a 1-d array of finite numbers of at least 0, at least one of them."""
     array = _floats(name, value)
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < 0).any():
@@ -126,7 +127,7 @@ def check_spectrum(name: str, value: Any) -> NDArray[np.float64]:
     return array
 
 
-def check_points(name: str, value: Any) -> NDArray[np.float64]:
+def check_points(name: str, value: object) -> NDArray[np.float64]:
     """Return an (n_samples, n_features) array of finite numbers, at least one row of them."""
     array = _floats(name, value)
     if array.ndim != 2 or array.shape[0] == 0 or not np.isfinite(array).all():
@@ -137,7 +138,7 @@ def check_points(name: str, value: Any) -> NDArray[np.float64]:
     return array
 
 
-def check_weight(weight: Any, n: int, block: str = "", dtype: Any = np.float64) -> NDArray[np.float64]:
+def check_weight(weight: ArrayLike, n: int, block: str = "", dtype: DTypeLike = np.float64) -> NDArray[np.float64]:
     """Return weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all.
 
     `block` says where the weights were found.

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from inspect import signature
-from typing import Any
 
 
 class Written:
@@ -19,13 +18,13 @@ class Written:
 
     def __repr__(self) -> str:
         defaults = signature(type(self)).parameters
-        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        given: dict[str, object] = self.get_params(deep=False)  # type: ignore[attr-defined]
         changed = [f"{name}={value!r}" for name, value in given.items() if repr(value) != repr(defaults[name].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
 def shortened(text: str) -> str:
-    """A text with its numbers to four digits, for reading.
+    """Write the numbers of a text with four digits.
 
     >>> shortened("RBF([240.25037477722543, 96.03, 1e-05])")
     'RBF([240.3, 96.03, 1e-05])'
@@ -38,7 +37,7 @@ class Display:
 
     @abstractmethod
     def _facts(self) -> tuple[str, Mapping[str, str]]:
-        """The headline, and facts by their names."""
+        """Return the headline, and facts by their names."""
 
     def __repr__(self) -> str:
         headline, facts = self._facts()
@@ -53,7 +52,7 @@ class Display:
 
 @dataclass(frozen=True, repr=False)
 class Summary(Display):
-    """What a model is, in a table: what was chosen, how certain that is, and how long it took.
+    """Description of a model in a table: what was chosen, how certain that is, and how long it took.
 
     Attributes
     ----------

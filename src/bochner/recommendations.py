@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -17,32 +17,37 @@ from bochner.backends import Array, check_moderate, reading
 from bochner.checks import check_positive
 from bochner.data.labels import labels_of
 from bochner.data.targets import check_target_size
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.feature_spec import FEATURES
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.ridge import KernelRidge
 from bochner.kernels.algebra import Kernel, finite_points
-from bochner.kernels.conversion import as_kernel
+from bochner.kernels.conversion import KernelLike, as_kernel
 from bochner.ridge.solvers import memory_available
 from bochner.theory.costs import cost_estimate
 from bochner.tuning.components import search_budget
 from bochner.tuning.excess_risk import FOURIER_POWER, LANDMARK_POWER
 from bochner.tuning.policies import ClassifierPolicy
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from scipy.sparse import csr_matrix
+    from sklearn.base import BaseEstimator
+
 _KERNEL_ROWS = 5000  # rows on which a model tunes a length scale
 _FIRST_ROWS = 2000  # rows of the first search
-_TYPICAL_GROWTH = 0.5  # the power of the number of rows by which components typically grow
-_MORE_ROWS = 3  # the next search has this many times the rows of the last one
-_SEARCH_GROWTH = 3.0  # and takes this many times as long
+_TYPICAL_GROWTH = 0.5  # power of the number of rows with which the number of components typically grows
+_MORE_ROWS = 3  # factor by which the rows of a search exceed those of the search before it
+_SEARCH_GROWTH = 3.0  # factor by which its time does
 # Searches try at most a quarter of their rows and at most this many components; larger numbers are extrapolated.
 _SEARCH_COMPONENTS = 1024
-_FEWEST_COMPONENTS = 256  # a search that may try no more than fewer certifies nothing
-_TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
-_TIMED_COMPONENTS = 512  # fits with more are timed on the fewer rows only, for costs that do not depend on rows
-_TIMED_GROWTH = 3.0  # a fit with twice as many components takes about this many times as long
-_WIDTH_POWER = 1.75  # of m in the time of m × m sums: their products run faster the wider they are
+_FEWEST_COMPONENTS = 256  # smallest limit for a search; below it nothing is certified
+_TIMED_ROWS = (5000, 20_000)  # rows of timed fits; beyond a few thousand, every row takes the same time
+_TIMED_COMPONENTS = 512  # largest number of components of fits that are timed on all of these rows
+_TIMED_GROWTH = 3.0  # factor of the time of a fit if the number of components doubles
+_WIDTH_POWER = 1.75  # power of m in the time of m × m sums, whose products run faster the wider they are
 _SUMS_COPIES = 4.5  # memory in units of the m × m sums: the sums, float32 scratch, eigenvectors, workspace
 
 _TIMING = 0.25  # share of the time that is reserved for timing fits
@@ -135,13 +140,13 @@ class Recommendation:
     reasons: tuple[str, ...]
     shape: tuple[int, int]
 
-    def transformer(self, random_state: Any = None) -> FourierFeatures | NystromFeatures:
-        """The recommended transformer, not fitted, with this `random_state`."""
+    def transformer(self, random_state: Seed = None) -> FourierFeatures | NystromFeatures:
+        """Make the recommended transformer, not fitted, with this `random_state`."""
         made: type[FourierFeatures | NystromFeatures] = FEATURES[self.features]
         return made(self.kernel, self.n_components, random_state=random_state)
 
-    def model(self, random_state: Any = None) -> KernelRidge | KernelClassifier:
-        """The recommended model with this `random_state`, not fitted: a classifier if y contains labels."""
+    def model(self, random_state: Seed = None) -> KernelRidge | KernelClassifier:
+        """Make the recommended model with this `random_state`, not fitted: a classifier if y contains labels."""
         made = KernelClassifier if self.task == "classification" else KernelRidge
         return made(self.kernel, self.n_components, features=self.features, random_state=random_state)
 
@@ -154,7 +159,7 @@ class Recommendation:
             "memory": f"{_bytes(self.bytes)} besides the data",
         }
         if self.task is not None:
-            facts["processor time"] += f", {_seconds(self.search_seconds)} where fit finds scale and components itself"
+            facts["processor time"] += f", {_seconds(self.search_seconds)} if fit finds scale and components itself"
             facts = {"effective dimension": f"{self.effective_dimension:.3g}", "alpha": f"{self.alpha:.3g}"} | facts
         return "\n".join(
             (
@@ -191,14 +196,14 @@ def recommend(
     X: Any,
     y: Any = None,
     *,
-    kernel: Any = None,
+    kernel: KernelLike | None = None,
     budget_seconds: float | None = None,
     budget_bytes: float | None = None,
     tol: float = 0.05,
     max_seconds: float = 5.0,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> Recommendation:
-    """Say which features `fit` will choose, how many, and what they will cost, with reasons.
+    """Predict which features `fit` will choose, how many, and what they will cost, with reasons.
 
     Models with ``n_components="auto"`` are fitted to 2,000 rows, 6,000, and so on while there is time. Their numbers of
     components are extrapolated to all rows, and so are the times of some fits with few components.
@@ -263,33 +268,10 @@ def recommend(
     if task == "classification":
         order = _every_label_first(order, y)
     fits = _Fits(X, y, order, task, float(tol), key.seed)
-    until = _clock() + max_seconds
-    share = min(1.0, max_seconds / 5.0)
-    started = _clock()
-    resolved, chosen = fits.resolve(kernel, math.ceil(share * _KERNEL_ROWS))
-    tuning = _clock() - started
-    names: tuple[str, ...] = (chosen,)
-    why = f"{chosen} features, which fit takes for these rows and this kernel"
-    if not resolved.stationary:
-        why = "the kernel is not a function of x - y, so it has no frequencies: Nyström"
-    elif task is None:
-        names, why = ("fourier", "nystrom"), "no targets: of two kinds of features the faster one"
-    found = []
-    for i, name in enumerate(names):
-        found.append(
-            _Candidate.of(fits, resolved, name, math.ceil(share * _FIRST_ROWS), (until - _clock()) / (len(names) - i))
-        )
+    resolved, tuning, why, found = _candidates(fits, kernel, max_seconds)
     best = min(found, key=lambda c: (c.trials[-1].error > tol, c.seconds))
-    reasons = [why, *(reason for c in found for reason in c.reasons())]
-    m, memory = best.n_components, memory_available() / 2.0 if budget_bytes is None else float(budget_bytes)
-    if fits.bytes(best.features, m) > memory:
-        m = _largest(lambda size: fits.bytes(best.features, size) <= memory, m)
-        reasons.append(f"{_bytes(memory)} of memory hold {m} components: the error will exceed tol")
-    if budget_seconds is not None and best.times(n, m) > budget_seconds:
-        m = _largest(lambda size: best.times(n, size) <= budget_seconds, m)
-        reasons.append(
-            f"{_seconds(budget_seconds)} do not suffice for that: {m} components fit, and the error will exceed tol"
-        )
+    m, limits_met = _affordable(fits, best, budget_seconds, budget_bytes)
+    reasons = [why, *(reason for c in found for reason in c.reasons()), *limits_met]
     return Recommendation(
         task=task,
         features=best.features,
@@ -309,8 +291,47 @@ def recommend(
     )
 
 
-def _targets(y: Any, n: int) -> Any:
-    """The targets: numbers as float64, labels unchanged."""
+def _candidates(fits: _Fits, kernel: KernelLike, max_seconds: float) -> tuple[Kernel, float, str, list[_Candidate]]:
+    """Try the features that `fit` considers.
+
+    Returns the kernel, the seconds of tuning it, the reason for these features, and the candidates.
+    """
+    started = _clock()
+    until, share = started + max_seconds, min(1.0, max_seconds / 5.0)
+    resolved, chosen = fits.resolve(kernel, math.ceil(share * _KERNEL_ROWS))
+    tuning = _clock() - started
+    names: tuple[str, ...] = (chosen,)
+    why = f"{chosen} features, which fit takes for these rows and this kernel"
+    if not resolved.stationary:
+        why = "the kernel is not a function of x - y, so it has no frequencies: Nyström"
+    elif fits.task is None:
+        names, why = ("fourier", "nystrom"), "no targets: of two kinds of features the faster one"
+    found = []
+    for i, name in enumerate(names):
+        seconds = (until - _clock()) / (len(names) - i)
+        found.append(_Candidate.of(fits, resolved, name, math.ceil(share * _FIRST_ROWS), seconds))
+    return resolved, tuning, why, found
+
+
+def _affordable(
+    fits: _Fits, best: _Candidate, budget_seconds: float | None, budget_bytes: float | None
+) -> tuple[int, list[str]]:
+    """Return the number of components within the budgets, and the reasons if it is less than tol needs."""
+    m, reasons = best.n_components, []
+    memory = memory_available() / 2.0 if budget_bytes is None else float(budget_bytes)
+    if fits.bytes(best.features, m) > memory:
+        m = _largest(lambda size: fits.bytes(best.features, size) <= memory, m)
+        reasons.append(f"{_bytes(memory)} of memory hold {m} components: the error will exceed tol")
+    if budget_seconds is not None and best.times(fits.n_samples, m) > budget_seconds:
+        m = _largest(lambda size: best.times(fits.n_samples, size) <= budget_seconds, m)
+        reasons.append(
+            f"{_seconds(budget_seconds)} do not suffice for that: {m} components fit, and the error will exceed tol"
+        )
+    return m, reasons
+
+
+def _targets(y: ArrayLike, n: int) -> Array:
+    """Return the targets: numbers as float64, labels unchanged."""
     with reading("y"):
         y = np.asarray(y)
     if y.shape[:1] != (n,) or y.ndim > 2 or not y.size:
@@ -325,8 +346,8 @@ def _targets(y: Any, n: int) -> Any:
 
 
 def _every_label_first(order: Array, y: Array) -> Array:
-    """The rows in the same order, except that one row of each label comes first, so that every trial has all labels."""
-    seen: dict[Any, int] = {}
+    """Move one row of each label to the front, so that every trial has all labels."""
+    seen: dict[object, int] = {}
     for row, label in zip(order.tolist(), y[order].tolist(), strict=True):
         seen.setdefault(label, row)
     first = np.fromiter(seen.values(), dtype=order.dtype)
@@ -334,7 +355,7 @@ def _every_label_first(order: Array, y: Array) -> Array:
 
 
 def _largest(allowed: Callable[[int], bool], most: int) -> int:
-    """The largest number of components up to `most` that is allowed; 1 if none is."""
+    """Return the largest number of components up to `most` that is allowed; 1 if none is."""
     low, high = 1, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -345,13 +366,15 @@ def _largest(allowed: Callable[[int], bool], most: int) -> int:
 class _Fits:
     """Fits of estimators to the first rows of a random order, on one thread, with their processor time."""
 
-    def __init__(self, X: Any, y: Any, order: Array, task: str | None, tol: float, seed: int) -> None:
+    def __init__(
+        self, X: Array | csr_matrix, y: Array | None, order: Array, task: str | None, tol: float, seed: int
+    ) -> None:
         self.X, self.y, self.order, self.task, self.tol, self.seed = X, y, order, task, tol, seed
         self.n_samples = len(order)
         self.solver: str | None = None
         self.alpha = float("nan")
 
-    def _estimator(self, features: str, kernel: Any, n_components: Any, **options: Any) -> Any:
+    def _estimator(self, features: str, kernel: KernelLike, n_components: int | str, **options: Any) -> BaseEstimator:
         options |= {"n_jobs": 1, "random_state": self.seed}
         if self.task is None:
             return FEATURES[features](kernel, n_components, **options)
@@ -361,7 +384,7 @@ class _Fits:
         loss = "squared" if n_components == "auto" else "log_loss"
         return KernelClassifier(kernel, n_components, features=features, loss=loss, **options)
 
-    def _fit(self, estimator: Any, n_rows: int, searching: bool) -> float:
+    def _fit(self, estimator: BaseEstimator, n_rows: int, searching: bool) -> float:
         rows = np.sort(self.order[:n_rows])
         X, y = self.X[rows], None if self.y is None else self.y[rows]
         with warnings.catch_warnings():
@@ -370,8 +393,8 @@ class _Fits:
             estimator.fit(X, y) if y is not None or searching else estimator.fit_transform(X)
             return _clock() - start
 
-    def resolve(self, kernel: Any, n_rows: int) -> tuple[Kernel, str]:
-        """The kernel, tuned as by the estimator, and the kind of features that the estimator chooses."""
+    def resolve(self, kernel: KernelLike, n_rows: int) -> tuple[Kernel, str]:
+        """Tune the kernel as the estimator does; return also the kind of features that the estimator chooses."""
         if self.task is None:
             return as_kernel(kernel).resolve(self.X[np.sort(self.order[:n_rows])], Key(self.seed)), "nystrom"
         estimator = self._estimator("auto", kernel, "auto", max_components=8)  # as "auto", but faster
@@ -380,7 +403,7 @@ class _Fits:
         return fitted.kernel_, "fourier" if isinstance(fitted, FourierFeatures) else "nystrom"
 
     def search(self, features: str, kernel: Kernel, n_rows: int) -> Trial:
-        """What a fit with n_components="auto" finds."""
+        """Search with n_components="auto"."""
         most = min(_SEARCH_COMPONENTS, max(_FEWEST_COMPONENTS, n_rows // 4))
         estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=most)
         seconds = self._fit(estimator, n_rows, searching=True)
@@ -402,7 +425,7 @@ class _Fits:
         return n_rows, n_components, seconds
 
     def ceiling(self, features: str, kernel: Kernel) -> int:
-        """The largest number of components that "auto" tries."""
+        """Return the largest number of components that "auto" tries."""
         if self.task is None:
             most = self._estimator(features, kernel, "auto").max_components
             return int(min(most, 2 * self.n_samples if features == "fourier" else self.n_samples))
@@ -416,7 +439,7 @@ class _Fits:
         return min(self.n_samples, ClassifierPolicy().growth_rows) if self.task == "classification" else self.n_samples
 
     def search_seconds(self, candidate: _Candidate, n_components: int) -> float:
-        """Seconds of a fit with n_components="auto" to all rows.
+        """Estimate the seconds of a fit with n_components="auto" to all rows.
 
         Its ratio to a fit with a given number of components is assumed to be that of the last trial. A classifier finds
         the number of components on some of the rows, and is then fitted with it to all.
@@ -428,7 +451,7 @@ class _Fits:
         return longer * times(self.search_rows, n_components) + times(self.n_samples, n_components)
 
     def bytes(self, features: str, n_components: int) -> float:
-        """Memory of the map and of the sums with a block of features or, without targets, of all features."""
+        """Estimate the memory of the map, and of the sums and a block of features or, without targets, all features."""
         size = {"n_samples": self.n_samples, "n_features": self.X.shape[1], "n_components": n_components}
         cost = cost_estimate(features, itemsize=self.X.dtype.itemsize, **size)
         if self.task is None:
@@ -448,7 +471,7 @@ class _Times:
 
     @classmethod
     def of(cls, timings: Sequence[Timing]) -> _Times:
-        """The function with the least squared relative error for timings (rows, components, seconds)."""
+        """Fit the function with the least squared relative error for timings (rows, components, seconds)."""
         terms = np.array([np.array(cls._terms(n, m)) / max(seconds, 1e-6) for n, m, seconds in timings], dtype=float)
         unit = terms.max(axis=0)
         return cls(nnls(terms / unit, np.ones(len(terms)))[0] / unit)
@@ -458,13 +481,13 @@ class _Times:
 
 
 def _slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The slope of log values against log sizes, by least squares; zero if there is only one size."""
+    """Return the slope of log values against log sizes, by least squares; zero if there is only one size."""
     x = np.log(sizes) - np.mean(np.log(sizes))
     return float(x @ np.log(np.maximum(values, 1.0)) / (x @ x)) if len(sizes) > 1 else 0.0
 
 
 def growth(trials: Sequence[Trial]) -> float:
-    """The power of the number of rows with which the number of components grows, from 0 to 1.
+    """Estimate the power of the number of rows with which the number of components grows, from 0 to 1.
 
     The power estimated from the components found is noisy and too low: intervals are narrower on more rows, so that
     fewer components are needed to be certain. The power estimated from the effective dimension is less noisy and too
@@ -527,7 +550,7 @@ class _Candidate:
 
 
 def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float) -> list[Timing]:
-    """Timings of fits with a few components, four times as many, then doubled up to m while there is time."""
+    """Time fits with a few components, four times as many, then doubled up to m while there is time."""
     fits.timed(features, kernel, 100, min(m, 8))  # includes what only a first fit does, and is not counted
     few, many = _TIMED_ROWS
     top = min(m, _TIMED_COMPONENTS)

@@ -102,6 +102,7 @@ def compare(
     from bochner.comparison.compare import conclude, run_comparison
 
     kernel, sizes = kernel_of(maps.kernel, maps.length_scale), maps.sizes
+    assert kernel is not None  # it has a default here
     table = load_table(data, rows, standardize=standardize)
     say(*table.notes)
     with progress() as callback:

@@ -17,11 +17,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.screen import counted
 from bochner.outputs import followed, replacing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from scipy.sparse import spmatrix
+
+    from bochner.backends import Array
 
 SUFFIXES = {
     ".csv": "CSV",
@@ -32,9 +39,9 @@ SUFFIXES = {
     ".npz": "NPZ",
     ".npy": "NPY",
 }
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_HEAD = 1 << 18  # bytes by which a text file is judged
-_ROWS = 1000  # rows by which its numbers are judged
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_HEAD = 1 << 18  # bytes of a text file from which its layout is guessed
+_ROWS = 1000  # rows from which the decimal sign is guessed
 _SEPARATORS = "\t;|, "  # of several that fit, the first: commas may be decimal, blanks may be in texts
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")  # 1,234 or 1,234,567
@@ -57,8 +64,8 @@ _MAGIC = {
 }
 
 
-def pandas_module() -> Any:
-    """The pandas package."""
+def pandas_module() -> ModuleType:
+    """Import pandas, or say how to install it."""
     try:
         import pandas
     except ImportError as error:
@@ -125,7 +132,7 @@ class TextFormat:
         )
 
     def layout(self, path: Path, encoding: str | None = None) -> Layout:
-        """How a text file looks, by its beginning."""
+        """Guess how a text file is written, from its beginning."""
         try:
             with _opened(path) as file:
                 head = file.read(_HEAD)
@@ -148,10 +155,8 @@ class TextFormat:
         values = rows[0 if names is None else 1 :]
         cells = [cell for row in values for cell in row]
         decimal = self.decimal or _decimal_of(cells, separator, self.usual_decimal)
-        notes = [
-            f"{path.name}: columns separated by {_name(separator)}, decimal {'comma' if decimal == ',' else 'point'}, "
-            f"{encoding}{', no header: columns are numbered from 0' if names is None else ''}"
-        ]
+        look = f"columns separated by {_name(separator)}, decimal {'comma' if decimal == ',' else 'point'}, {encoding}"
+        notes = [f"{path.name}: {look}{', no header: columns are numbered from 0' if names is None else ''}"]
         if skip:
             notes.append(f"{counted(skip, 'line')} before the table left out: {text.splitlines()[0].strip()}")
         width = len(rows[0])
@@ -160,14 +165,7 @@ class TextFormat:
                 f"the first row of {path.name} has {width} names and the next {len(rows[1])} values (separated by "
                 f"{_name(separator)}); give every column a name, or say --sep."
             )
-        short = [i + 1 for i, row in enumerate(values) if len(row) < width]
-        if short:
-            notes.append(
-                f"row {short[0]}{_more(len(short))}: fewer values than the {width} columns; the others are gaps"
-            )
-        for name, count in Counter(names or ()).items():
-            if count > 1:
-                notes.append(f"{count} columns are called {name!r}; the later ones are {name}.1, …")
+        notes += _irregular(names or [], values, width)
         written = [word for word in _GAPS if word in set(cells)] if self.gaps is None else []
         if written:
             notes.append(f"{' and '.join(written)} read as gaps; --gap TEXT names what is one instead")
@@ -176,8 +174,15 @@ class TextFormat:
         return Layout(separator, str(decimal), encoding, names, tuple(notes), skip, codes)
 
 
-def _more(count: int) -> str:
-    return f" (and {count - 1:,} more)" if count > 1 else ""
+def _irregular(names: Sequence[str], rows: Sequence[list[str]], width: int) -> list[str]:
+    """Report rows with too few values, and columns of one name."""
+    short, notes = [i + 1 for i, row in enumerate(rows) if len(row) < width], []
+    if short:
+        more = f" (and {len(short) - 1:,} more)" if len(short) > 1 else ""
+        notes.append(f"row {short[0]}{more}: fewer values than the {width} columns; the others are gaps")
+    counts = {name: count for name, count in Counter(names).items() if count > 1}
+    later = [f"{count} columns are called {name!r}; the later ones are {name}.1, …" for name, count in counts.items()]
+    return [*notes, *later]
 
 
 def _refuse_binary(head: bytes, path: Path) -> None:
@@ -193,7 +198,7 @@ def _without_comments(text: str) -> str:
 
 
 def _comments(text: str, separator: str) -> int:
-    """Lines with a # before the table; the last of them may be its header."""
+    """Count the lines with a # before the table; the last of them may be its header."""
     lines = text.splitlines()
     count = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
     if count and len(_cells(lines[count - 1], separator)[0]) == len((_cells(lines[count], separator) or [[]])[0]) > 1:
@@ -205,8 +210,8 @@ def _is_code(cells: Sequence[str]) -> bool:
     return bool(cells) and all(map(str.isdigit, cells)) and any(map(_CODE.fullmatch, cells))
 
 
-def _opened(path: Path) -> Any:
-    return _OPENERS.get(path.suffix.lower(), open)(path, "rb")
+def _opened(path: Path) -> BinaryIO:
+    return cast("BinaryIO", _OPENERS.get(path.suffix.lower(), open)(path, "rb"))  # type: ignore[operator]
 
 
 def _name(character: str) -> str:
@@ -232,7 +237,7 @@ def _cells(text: str, separator: str) -> list[list[str]]:
 
 
 def _separator_of(text: str, path: Path) -> str:
-    """The separator by which the most rows have as many cells as the first one."""
+    """Return the separator by which the most rows have as many cells as the first one."""
     best, found = 0.0, "\t" if ".tsv" in path.suffixes else ","
     for separator in _SEPARATORS:
         widths = [len(row) for row in _cells(text, separator)[:_ROWS]]
@@ -243,7 +248,7 @@ def _separator_of(text: str, path: Path) -> str:
 
 
 def _decimal_of(cells: Sequence[str], separator: str, usual: str | None) -> str:
-    """A comma if numbers have one that does not separate thousands, and none has a point; else what is usual."""
+    """Return a comma if some number has a decimal comma and none a decimal point; `usual` if neither occurs."""
     cells = [_bare(cell) for cell in cells]
     commas = [cell for cell in cells if _COMMA.fullmatch(cell)]
     if any(_POINT.fullmatch(cell) for cell in cells if not re.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", cell)):
@@ -254,13 +259,13 @@ def _decimal_of(cells: Sequence[str], separator: str, usual: str | None) -> str:
 
 
 def _bare(cell: str) -> str:
-    """A number without its unit, such as % or $; another text as it is."""
+    """Strip the unit, such as % or $, from a number; other texts stay as they are."""
     found = _WITH_UNIT.fullmatch(re.sub(_NEGATIVE, r"-\1", cell.strip().replace(_MINUS, "-")))
     return found[1] + found[3] if found else cell
 
 
 def looks_numeric(cell: str) -> bool:
-    """Whether a text is a number, with a decimal point or comma, or a gap."""
+    """Return True if a text is a number, with a decimal point or comma, or a gap."""
     try:
         float(_bare(cell).strip() or "nan")
     except ValueError:
@@ -273,21 +278,25 @@ def looks_numeric(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class Raw:
-    """What a file holds before anything is decided: a frame of columns, or an array X with perhaps y."""
+    """Content of a file: a frame of columns, or an array X and perhaps y.
+
+    `line` is the line of the first row in a text file, and `layout` how that is written. `sampled` says that the file
+    has more rows. `texts` are columns that stay text though they look like numbers.
+    """
 
     name: str
-    frame: Any = None
-    X: Any = None
-    y: Any = None
-    line: int | None = None  # line of the file on which the first row stands, for text files
-    sampled: bool = False  # whether there are more rows than these
-    texts: tuple[str, ...] = ()  # columns that are text though they look like numbers
-    layout: Layout | None = None  # of a text file
+    frame: DataFrame = None
+    X: Array | spmatrix = None
+    y: Array | None = None
+    line: int | None = None
+    sampled: bool = False
+    texts: tuple[str, ...] = ()
+    layout: Layout | None = None
     notes: tuple[str, ...] = ()
 
 
 def kind_of(data: str) -> str | None:
-    """What a file is by its suffix; None for the name of a dataset."""
+    """Return the kind of a file by its suffix; None for the name of a dataset."""
     path = Path(data)
     suffix = path.suffix.lower()
     if suffix in _OPENERS:
@@ -346,13 +355,13 @@ def _read_dataset(data: str) -> Raw:
     return Raw(found.name, X=found.X, y=found.y)
 
 
-def _named(frame: Any) -> Any:
+def _named(frame: DataFrame) -> DataFrame:
     frame.columns = [str(name) for name in frame.columns]
     return frame
 
 
-def _as_texts(frame: Any, names: Sequence[str]) -> Any:
-    """The frame with some columns as text, whole numbers without a decimal point."""
+def _as_texts(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Turn columns into text; whole numbers have no decimal point."""
     for name in set(names) & set(frame.columns):
         values = frame[name]
         if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
@@ -393,10 +402,10 @@ def _read_csv(path: Path, text: TextFormat) -> Raw:
 
 def _parsed(
     path: Path, layout: Layout, texts: Sequence[str], gaps: Sequence[str] | None
-) -> tuple[Any, tuple[str, ...]]:
-    """A text file as a frame, and which of its columns are text as they are written: those asked for, and codes."""
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """Parse a text file; return also which columns stay text as written: those asked for, and codes."""
     pandas = pandas_module()
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "sep": layout.separator,
         "decimal": layout.decimal,
         "encoding": layout.encoding,
@@ -421,7 +430,7 @@ def _parsed(
 
 
 def _lines(path: Path) -> int:
-    """How many lines a file has: where there is one for each row, a row can be found by its line."""
+    """Count the lines of a file."""
     count, last = 0, b"\n"
     with _opened(path) as file:
         while block := file.read(1 << 20):
@@ -429,13 +438,13 @@ def _lines(path: Path) -> int:
     return count + (last != b"\n")
 
 
-def written(path: Path, layout: Layout, names: Sequence[str]) -> Any:
-    """Columns of a text file as they are written."""
+def written(path: Path, layout: Layout, names: Sequence[str]) -> DataFrame:
+    """Read columns of a text file as they are written."""
     return _parsed(path, layout, names, ())[0][list(names)]
 
 
-def _with_numbers(frame: Any, decimal: str, texts: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
-    """The frame with columns as numbers where all texts are numbers with separated thousands, or with a unit."""
+def _with_numbers(frame: DataFrame, decimal: str, texts: Sequence[str]) -> tuple[DataFrame, tuple[str, ...]]:
+    """Turn columns into numbers if all texts are numbers with separated thousands, or with one unit."""
     found, notes = {}, []
     for name in frame.columns:
         values = frame[name]
@@ -477,7 +486,7 @@ def _read_numpy(path: Path) -> Raw:
         names = found.files
         if "indptr" in names:
             parts = (found["data"], found["indices"], found["indptr"])
-            X: Any = scipy.sparse.csr_matrix(parts, shape=tuple(found["shape"]))
+            X = scipy.sparse.csr_matrix(parts, shape=tuple(found["shape"]))
         elif "X" in names or len(names) == 1:
             X = found["X" if "X" in names else names[0]]
         else:
@@ -501,7 +510,7 @@ def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
             raise DataError(f"{path} is an input, and writing the output there would destroy it; name another file.")
 
 
-def write_table(frame: Any, path: Path) -> None:
+def write_table(frame: DataFrame, path: Path) -> None:
     """Write a frame by the suffix of the path: CSV, Parquet, Feather, NPY or NPZ."""
     import numpy as np
 

@@ -68,7 +68,7 @@ class KernelOptions:
 
     @property
     def n_components(self) -> int | str:
-        """The number of components, or "auto"."""
+        """Number of components, or "auto"."""
         count = self.components or "auto"
         if count != "auto" and not (count.isdigit() and int(count)):
             raise DataError(f"--components is a positive number or auto, got {count!r}.")

@@ -67,7 +67,7 @@ class TextOptions:
 
     @property
     def text_format(self) -> TextFormat:
-        """How tables are read."""
+        """Options for reading tables."""
         return TextFormat(self.sep, self.decimal, self.encoding, gaps=None if self.gap is None else tuple(self.gap))
 
 
@@ -93,7 +93,7 @@ class RowOptions(TextOptions):
 
     @property
     def text_format(self) -> TextFormat:
-        """How tables are read."""
+        """Options for reading tables."""
         return replace(super().text_format, texts=tuple(self.text or ()))
 
     def check(self, data: str | None) -> None:

@@ -391,7 +391,7 @@ def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any,
     names = [str(j) for j in range(X.shape[1])]
     if target is not None and not (y is not None and target == "y"):
         j = _index(target, names)
-        y = np.asarray(X[:, [j]].todense()).ravel() if is_sparse(X) else np.asarray(X[:, j])
+        y = np.ravel(X[:, [j]].toarray() if is_sparse(X) else X[:, j])  # type: ignore[union-attr]
         drop = [*drop, names[j]]
     if drop:
         gone = {_index(name, names) for name in drop}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import TransformerMixin, clone
 
 from bochner.estimators.dot_products import MaclaurinFeatures, TensorSketchFeatures
 from bochner.estimators.fourier import AdditiveChi2Features, FourierFeatures, RandomBinningFeatures
@@ -22,12 +22,12 @@ from bochner.kernels.stationary import RBF, Laplacian, RadialKernel
 from bochner.landmarks.registry import LANDMARK_LAWS
 from bochner.sampling import ROW_LAWS
 
-Maker = Callable[[Kernel, int, int], Any]
+Maker = Callable[[Kernel, int, int], TransformerMixin]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A map under its name: `make(kernel, n_components, seed)` is an unfitted transformer.
+    """Named map; `make(kernel, n_components, seed)` returns an unfitted transformer.
 
     A transformer without `n_components` has `columns` "fixed" and is measured once in each run.
     """
@@ -39,12 +39,12 @@ class Candidate:
 
 
 def scalar_scale(kernel: Kernel) -> float | None:
-    """The one length scale of a stationary kernel, or None."""
+    """Return the length scale of a kernel that has one for all columns; None for other kernels."""
     scale = np.ravel(getattr(kernel, "length_scale", []))
     return float(scale[0]) if scale.size and np.all(scale == scale[0]) else None
 
 
-def _rbf_sampler(kernel: Kernel, n: int, seed: int) -> Any:
+def _rbf_sampler(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     scale = scalar_scale(kernel)
     if not isinstance(kernel, RBF) or scale is None:
         raise ValueError(f"RBFSampler knows the RBF kernel with one length scale only, not {kernel!r}.")
@@ -53,10 +53,10 @@ def _rbf_sampler(kernel: Kernel, n: int, seed: int) -> Any:
     return RBFSampler(gamma=0.5 / scale**2, n_components=n, random_state=seed)
 
 
-def _nystroem(kernel: Kernel, n: int, seed: int) -> Any:
+def _nystroem(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     scale = scalar_scale(kernel)
     if isinstance(kernel, RBF) and scale is not None:
-        named: dict[str, Any] = {"kernel": "rbf", "gamma": 0.5 / scale**2}
+        named: dict[str, object] = {"kernel": "rbf", "gamma": 0.5 / scale**2}
     elif isinstance(kernel, Laplacian) and scale is not None:
         named = {"kernel": "laplacian", "gamma": 1.0 / scale}
     elif isinstance(kernel, Polynomial):
@@ -72,7 +72,7 @@ def _nystroem(kernel: Kernel, n: int, seed: int) -> Any:
     return Nystroem(n_components=n, random_state=seed, **named)
 
 
-def _count_sketch(kernel: Kernel, n: int, seed: int) -> Any:
+def _count_sketch(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     if not isinstance(kernel, Polynomial):
         raise ValueError(f"PolynomialCountSketch knows polynomial kernels only, not {kernel!r}.")
     if kernel.gamma is None:
@@ -84,14 +84,14 @@ def _count_sketch(kernel: Kernel, n: int, seed: int) -> Any:
     )
 
 
-def _binning(kernel: Kernel, n: int, seed: int) -> Any:
+def _binning(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     if not isinstance(kernel, Laplacian):
         raise ValueError(f"random binning knows the Laplacian kernel only, not {kernel!r}.")
     # cells that share a component cost 1/n_components of variance, grids 1/n_grids: this balances the two
     return RandomBinningFeatures(n, n_grids=max(1, n // 4), length_scale=kernel.length_scale, random_state=seed)
 
 
-def _chi2(kernel: Kernel, n: int, seed: int) -> Any:
+def _chi2(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     if not isinstance(kernel, AdditiveChi2):
         raise ValueError(f"AdditiveChi2Features knows the additive χ² kernel only, not {kernel!r}.")
     return AdditiveChi2Features(n_components=n, random_state=seed)
@@ -105,7 +105,7 @@ def _nystrom(landmarks: str) -> Maker:
     return lambda kernel, n, seed: NystromFeatures(kernel, n, landmarks=landmarks, random_state=seed)
 
 
-def _compact(kernel: Kernel, n: int, seed: int) -> Any:
+def _compact(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
     return CompactFeatures(KernelFeatures(kernel), n, random_state=seed)
 
 
@@ -128,7 +128,7 @@ MAPS: dict[str, Candidate] = {
 
 
 def default_maps(kernel: Kernel) -> list[str]:
-    """Names of the maps that are compared unless others are asked for: those that know the kernel."""
+    """Return the names of the maps that are compared by default: those that support the kernel."""
     nystrom = ["nystrom:auto", "nystrom:uniform"]
     if isinstance(kernel, RadialKernel):
         laws = [f"fourier:{rows}" for rows in ("iid", "quasi", "orthogonal", "structured", "fastfood")]
@@ -151,11 +151,11 @@ def default_maps(kernel: Kernel) -> list[str]:
 
 
 def as_candidates(maps: Any, kernel: Kernel) -> list[Candidate]:
-    """Candidates for names, transformers, a list of either, or a dict of named transformers; None: the default."""
+    """Make candidates from names, transformers, a list of either, or a dict; None for those that suit the kernel."""
     if maps is None:
         return [MAPS[name] for name in default_maps(kernel)]
     if isinstance(maps, Mapping):
-        items: Iterable[tuple[str | None, Any]] = maps.items()
+        items: Iterable[tuple[str | None, str | TransformerMixin]] = maps.items()
     else:
         items = ((None, item) for item in ([maps] if isinstance(maps, str) or hasattr(maps, "fit") else maps))
     found: list[Candidate] = []
@@ -170,7 +170,7 @@ def as_candidates(maps: Any, kernel: Kernel) -> list[Candidate]:
     return found
 
 
-def _as_candidate(name: str | None, item: Any) -> Candidate:
+def _as_candidate(name: str | None, item: str | TransformerMixin) -> Candidate:
     if isinstance(item, str):
         key = {"fourier": "fourier:auto", "nystrom": "nystrom:auto"}.get(item, item)
         if key not in MAPS:
@@ -183,7 +183,7 @@ def _as_candidate(name: str | None, item: Any) -> Candidate:
     parameters = item.get_params(deep=False)
     given = {"n_components", "random_state"} & set(parameters)
 
-    def make(kernel: Kernel, n: int, seed: int) -> Any:
+    def make(kernel: Kernel, n: int, seed: int) -> TransformerMixin:
         del kernel  # a transformer has its own
         values = {"n_components": n, "random_state": seed}
         return clone(item).set_params(**{key: values[key] for key in given})

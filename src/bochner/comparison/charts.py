@@ -24,6 +24,7 @@ try:
     from cycler import cycler
     from matplotlib import rc, rc_context
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis as MatplotlibAxis
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
     from matplotlib.image import imsave
@@ -68,14 +69,14 @@ LIGHT = {name: light for name, (light, _) in THEMES.items()}
 INK, FAINT = LIGHT["ink"], "#8a98a5"
 CYCLE = ("#1f6fb2", "#d1582c", "#3a8f5c", "#8a5bb0", "#b08a1f", "#4a5560")
 WIDE, NARROW = (900, 440), (356, 380)  # points of a chart on a screen and on a phone
-_NAME_GAP = 15.0  # points from one name to the next below it
+_NAME_GAP = 15.0  # smallest distance between two names, in points
 
-Draw = Callable[[Any], None]  # takes an empty figure
+Draw = Callable[[Figure], None]  # takes an empty figure
 
 
 @contextmanager
 def _drawn(draw: Draw, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure, `size` inches large, with everything on it; save it inside, where the style applies."""
+    """Draw a figure, `size` inches large; save it inside the context, where the style applies."""
     with rc_context():
         rc("axes", edgecolor=FAINT, labelcolor=INK, titlecolor=INK, titlesize=10, titleweight="bold")
         rc("axes", axisbelow=True, grid=True, prop_cycle=cycler(color=CYCLE))
@@ -130,7 +131,7 @@ class Axis:
     log: bool = True
     ticks: Sequence[float] = ()
 
-    def mark(self, axis: Any, most: int) -> None:
+    def mark(self, axis: MatplotlibAxis, most: int) -> None:
         """Mark numbers on an axis of matplotlib, as far as there is room for them."""
         low, high = axis.get_view_interval()
         digits = (1, 2, 5) if high < 50 * low else (1, 3) if high < 500 * low else (1,)
@@ -154,7 +155,7 @@ class Chart:
     front: Sequence[tuple[float, float, str, str]] = ()  # x, y, name, colour: what nothing beats, joined by a staircase
 
     def svg(self, width: int, height: int) -> str:
-        """The chart as an SVG element of class "chart", whose colours are variables of the page; sizes in pixels."""
+        """Return the chart as an SVG element, whose colours are variables of the page; sizes are in pixels."""
         buffer = StringIO()
         with _drawn(self.draw, (width / 72, height / 72)) as figure:
             rc("svg", hashsalt=f"{self.name}, {width}")  # of two charts in a page one may be hidden, with its parts
@@ -175,7 +176,7 @@ class Chart:
         root.attrib.update({"class": "chart", "role": "img", "aria-label": self.name})
         return re.sub(r"\s*\n\s*", " ", ElementTree.tostring(root, encoding="unicode"))
 
-    def draw(self, figure: Any) -> None:
+    def draw(self, figure: Figure) -> None:
         """Draw the chart on an empty figure."""
         soft, line = LIGHT["soft"], LIGHT["line"]
         rc("font", size=12)
@@ -202,7 +203,7 @@ class Chart:
         front = [(x, max(y, least), name, colour) for x, y, name, colour in self.front]
         _staircase(figure, axes, front) if front else self._names(axes, least, *(72 * figure.get_size_inches()))
 
-    def _names(self, axes: Any, least: float, width: float, height: float) -> None:
+    def _names(self, axes: Axes, least: float, width: float, height: float) -> None:
         """Write each curve's name at its end, moved apart where names would overlap."""
         ends = [(s.xs[-1], s.ys[-1], s.name, s.colour, "bold" if s.strong else "normal") for s in self.series if s.ys]
         ends += [(axes.get_xlim()[1], value, name, "soft", "normal") for name, value in self.levels]
@@ -213,30 +214,34 @@ class Chart:
         heights = spread([room * float(place[1]) for place in places], _NAME_GAP, 0.0, room)
         for (x, y, name, colour, weight), moved in zip(places, heights, strict=True):
             leader = {"arrowstyle": "-", "color": LIGHT[colour], "alpha": 0.55, "relpos": (0, 0.5), "shrinkB": 5}
-            where = {"xytext": (1.02, moved / room), "xycoords": "axes fraction", "annotation_clip": False}
+            where: dict[str, Any] = {
+                "xytext": (1.02, moved / room),
+                "xycoords": "axes fraction",
+                "annotation_clip": False,
+            }
             name = name if len(name) <= letters else f"{name[: letters - 1]}…"
             axes.annotate(name, (x, y), **where, arrowprops=leader, verticalalignment="center", weight=weight)
 
 
 def _themed(text: str) -> str:
-    """An attribute of SVG with the fonts and colours of the page, and places to a hundredth of a pixel."""
+    """Rewrite an attribute of SVG with the fonts and colours of the page, and places to a hundredth of a pixel."""
     names = {colour: name for name, colour in LIGHT.items()}
     text = re.sub("|".join(names), lambda found: f"var(--{names[found[0]]})", text)
     text = re.sub(r"'DejaVu Sans'[^;]*", "var(--font)", text)
     return re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text)
 
 
-def _curve(axes: Any, s: Series, gid: str, least: float) -> None:
+def _curve(axes: Axes, s: Series, gid: str, least: float) -> None:
     colour, ys = LIGHT[s.colour], [max(y, least) for y in s.ys]  # a logarithmic scale has no place for zero
     if len(s.lows) and len(s.xs) > 1:
         axes.fill_between(s.xs, s.lows, s.highs, color=colour, alpha=0.13, linewidth=0, zorder=1)
     width, size, order = (2.6, 8.4, 3) if s.strong else (1.6, 5.0, 1) if s.faint else (1.6, 6.4, 2)
     line = "none" if s.faint else (0, (4, 2.5)) if s.dashed else "-"  # faint: dots alone
-    look = {"color": colour, "linestyle": line, "linewidth": width, "markersize": size, "zorder": order}
+    look: dict[str, Any] = {"color": colour, "linestyle": line, "linewidth": width, "markersize": size, "zorder": order}
     axes.plot(s.xs, ys, "o", alpha=0.4 if s.faint else None, gid=gid, **look)
 
 
-def _staircase(figure: Any, axes: Any, front: Sequence[tuple[float, float, str, str]]) -> None:
+def _staircase(figure: Figure, axes: Axes, front: Sequence[tuple[float, float, str, str]]) -> None:
     """Join the points of the front and name those for which there is room."""
     xs, ys, names, colours = zip(*sorted(front), strict=True)
     axes.autoscale(False)
@@ -276,7 +281,7 @@ _DIVERGING = ("#9c3a16", "#d9793f", "#f2c9a6", "#f5f5f3", "#b3cfe6", "#4f8fc4", 
 
 
 def matrix_image(values: Array, low: float, high: float, *, diverging: bool = False) -> str:
-    """A matrix as a PNG in a data: address, one pixel an entry."""
+    """Return a matrix as a PNG in a data: address, one pixel an entry."""
     colours = LinearSegmentedColormap.from_list("matrix", _DIVERGING if diverging else _SEQUENTIAL)
     buffer = BytesIO()
     imsave(buffer, values, vmin=low, vmax=high, cmap=colours, format="png")
@@ -284,5 +289,5 @@ def matrix_image(values: Array, low: float, high: float, *, diverging: bool = Fa
 
 
 def gradient(*, diverging: bool = False) -> str:
-    """The colours of `matrix_image` as a CSS gradient from left to right."""
+    """Return the colours of `matrix_image` as a CSS gradient from left to right."""
     return f"linear-gradient(to right, {', '.join(_DIVERGING if diverging else _SEQUENTIAL)})"

@@ -11,10 +11,10 @@ import pickle
 import re
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy.special import stdtrit
@@ -37,46 +37,44 @@ from bochner.comparison.references import (
     draw_rows,
     linear_losses,
 )
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.kernels.algebra import Kernel
-from bochner.kernels.conversion import as_kernel
+from bochner.kernels.conversion import KernelLike, as_kernel
 from bochner.kernels.dot_products import Polynomial
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+    from scipy.sparse import csr_matrix
+    from sklearn.base import TransformerMixin
 
 COLUMNS = (
     *("map", "columns", "run", "frobenius", "spectral"),
     *("fit_seconds", "transform_seconds", "model_seconds", "bytes", "error"),
 )
-SIZES = (64, 128, 256, 512, 1024)  # components, unless others are asked for
+SIZES = (64, 128, 256, 512, 1024)  # default numbers of components
 _PICTURE_ROWS = 96  # rows of the Gram matrix that the report draws
 Progress = Callable[[int, int, str], None]
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("compare returns a pandas.DataFrame: pip install 'bochner[cli]'.") from error
-    return pandas
+About: TypeAlias = dict[str, Any]  # facts about a comparison by their names
 
 
 @dataclass
 class Comparison:
     """A table with one row for each run, and what a report says about it."""
 
-    frame: Any
+    frame: DataFrame
     kernel: Kernel
-    about: dict[str, Any]
+    about: About
     candidates: dict[str, Candidate]
-    X: Any = field(repr=False)  # reference rows
+    X: Array | csr_matrix = field(repr=False)  # reference rows
     K: Array = field(repr=False)
     losses: Array = field(repr=False)  # (rows of the frame, test rows)
 
-    def transformer(self, name: str, n_components: int) -> Any:
-        """The map of that name, not fitted, as it was measured in the first run."""
+    def transformer(self, name: str, n_components: int) -> TransformerMixin:
+        """Make the map of that name as it was measured in the first run, not fitted."""
         return self.candidates[name].make(self.kernel, n_components, self.about["seed"])
 
     def picture(self, name: str, n_components: int) -> tuple[Array, Array]:
-        """Exact and approximated entries of a few rows, similar rows next to each other."""
+        """Return exact and approximated entries of some rows, similar rows next to each other."""
         n = min(_PICTURE_ROWS, len(self.K))
         rows = np.linspace(0, len(self.K) - 1, n).astype(int)
         Z = dense(self.transformer(name, n_components).fit(self.X).transform(self.X[rows]))
@@ -86,7 +84,7 @@ class Comparison:
 
 
 def _seriation(K: Array) -> Array:
-    """An order in which rows like each other are neighbours."""
+    """Order rows such that similar ones are neighbours."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     if len(K) < 3:
@@ -99,14 +97,14 @@ def compare(
     X: Any,
     y: Any = None,
     *,
-    kernel: Any = "rbf",
+    kernel: KernelLike = "rbf",
     maps: Any = None,
-    n_components: Any = None,
+    n_components: int | Sequence[int] | None = None,
     n_runs: int = 5,
     n_reference: int = 4000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     progress: Progress | None = None,
-) -> Any:
+) -> DataFrame:
     """Measure every approximation of a kernel on the same rows of your data.
 
     Maps are fitted to `n_reference` rows and compared with the exact kernel matrix of those rows. With targets, ridge
@@ -118,7 +116,7 @@ def compare(
     Parameters
     ----------
     X : array-like, memmap or CSR matrix of shape (n_samples, n_features)
-        Used as it is: scale columns of different units first. Of many rows a sample is looked at.
+        Used as it is: scale columns of different units first. If there are many rows, a sample is measured.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
         Labels (strings, booleans, integers of at most 50 distinct values, each twice or more on average) or numbers.
     kernel : Kernel, str or callable, default="rbf"
@@ -168,18 +166,16 @@ def run_comparison(
     X: Any,
     y: Any = None,
     *,
-    kernel: Any = "rbf",
+    kernel: KernelLike = "rbf",
     maps: Any = None,
-    n_components: Any = None,
+    n_components: int | Sequence[int] | None = None,
     n_runs: int = 5,
     n_reference: int = 4000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     progress: Progress | None = None,
 ) -> Comparison:
-    """`compare`, with what a report needs besides the table."""
-    pandas = _pandas()
-    asked = () if n_components is None else np.atleast_1d(np.asarray(n_components, object)).tolist()
-    sizes = sorted({check_count("n_components", n) for n in asked})
+    """Measure as `compare` does, and keep what a report needs besides the table."""
+    table, sizes = _table(), _sizes(n_components)
     check_count("n_runs", n_runs)
     if check_count("n_reference", n_reference) < 10:
         raise ValueError(f"n_reference must be at least 10 rows, got {n_reference}.")
@@ -188,57 +184,62 @@ def run_comparison(
     seed = key.seed % 2**31
     rows = draw_rows(X, y, n_reference, key)
     n_rows = int(rows.X.shape[0])
-    if n_components is None:  # with more components than half the rows the exact kernel costs no more
-        sizes = [n for n in SIZES if 2 * n <= n_rows] or [max(1, n_rows // 2)]
-    resolved = as_kernel(kernel).resolve(rows.X, key)
-    if isinstance(resolved, Polynomial) and resolved.gamma is None:  # as a number, which the peers need
-        resolved.set_params(gamma=1.0 / rows.X.shape[1])
+    # with more components than half the rows the exact kernel costs no more
+    sizes = sizes or [n for n in SIZES if 2 * n <= n_rows] or [max(1, n_rows // 2)]
+    resolved = _numeric(kernel, rows, key)
     candidates = as_candidates(maps, resolved)
     work = [(run, n, c) for run in range(n_runs) for n in sizes for c in candidates if not c.fixed or n == sizes[0]]
-    done: list[dict[str, Any]] = []
-    penalties: dict[tuple[str, int], float] = {}
-    others: list[dict[str, Any]] = []
-    notes: tuple[str, ...] = ()
-    interrupted = False
     report = progress or (lambda done, total, label: None)
-    total = len(work) + 1
-    report(0, total, EXACT)
+    report(0, len(work) + 1, EXACT)
     reference = Reference(resolved, rows.X)
+    done, others, notes, interrupted = list[About](), list[About](), tuple[str, ...](), False
     try:
         _warm_up(candidates, resolved, sizes[0], seed, rows.X)
         if rows.Y is not None:
             others, notes = baselines(reference, resolved, rows, [n for _, n, _ in work], key)
-        for i, (run, n, candidate) in enumerate(work):
-            report(i + 1, total, f"{candidate.name}, {n} components")
-            done.append(_measure(candidate, resolved, n, seed + run, rows, reference, penalties) | {"run": run})
+        done.extend(_measurements(work, resolved, rows, reference, seed, report))
     except KeyboardInterrupt:
         interrupted = True
-    report(total, total, "interrupted" if interrupted else "done")
+    report(len(work) + 1, len(work) + 1, "interrupted" if interrupted else "done")
     order = {c.name: i for i, c in enumerate(candidates)}
     done.sort(key=lambda r: (order[r["map"]], r["columns"], r["run"]))
-    frame = pandas.DataFrame([*done, *others], columns=list(COLUMNS))
-    frame.attrs.update(
-        kernel=repr(resolved),
-        n_samples=int(as_table(X).shape[0]),
-        n_features=int(rows.X.shape[1]),
-        n_reference=n_rows,
-        n_test=0 if rows.y_test is None else len(rows.y_test),
-        n_classes=0 if rows.classes is None else len(rows.classes),
-        task=rows.task,
-        n_runs=n_runs,
-        n_components=sizes,
-        random_state=seed,
-        interrupted=interrupted,
-        notes=notes,
-        seconds=time.perf_counter() - begun,
-        kernel_seconds=reference.seconds,
-    )
+    frame = table([*done, *others], columns=list(COLUMNS))
+    settings = {"n_runs": n_runs, "n_components": sizes, "random_state": seed}
+    seconds = {"seconds": time.perf_counter() - begun, "kernel_seconds": reference.seconds}
+    found = {"interrupted": interrupted, "notes": notes, **seconds}
+    frame.attrs.update(kernel=repr(resolved), n_samples=int(as_table(X).shape[0]), **rows.facts, **settings, **found)
     about = {**frame.attrs, "seed": seed, "dtype": str(rows.X.dtype), "machine": describe()}
     losses = np.array([row["losses"] for row in (*done, *others)]) if rows.task else np.empty((len(frame), 0))
     return Comparison(frame, resolved, about, {c.name: c for c in candidates}, rows.X, reference.K, losses)
 
 
-def _warm_up(candidates: list[Candidate], kernel: Kernel, n: int, seed: int, X: Any) -> None:
+def _table() -> type[DataFrame]:
+    """Import the class of the result, or say how to install it."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise ImportError("compare returns a pandas.DataFrame: pip install 'bochner[cli]'.") from error
+    return DataFrame
+
+
+def _sizes(n_components: int | Sequence[int] | None) -> list[int]:
+    """Return the numbers of components that are asked for, sorted; empty for None."""
+    asked = () if n_components is None else np.atleast_1d(np.asarray(n_components, object)).tolist()
+    sizes = sorted({check_count("n_components", n) for n in asked})
+    if n_components is not None and not sizes:
+        raise ValueError("n_components is empty: give at least one number, or None for the default.")
+    return sizes
+
+
+def _numeric(kernel: KernelLike, rows: Rows, key: Key) -> Kernel:
+    """Resolve a kernel on the rows; a polynomial has a number as gamma, which the peers need."""
+    resolved = as_kernel(kernel).resolve(rows.X, key)
+    if isinstance(resolved, Polynomial) and resolved.gamma is None:
+        resolved.set_params(gamma=1.0 / rows.X.shape[1])
+    return resolved
+
+
+def _warm_up(candidates: list[Candidate], kernel: Kernel, n: int, seed: int, X: Array | csr_matrix) -> None:
     """Fit everything once on a few rows: threads start, and a map that does not suit the kernel says so now."""
     few = X[: min(X.shape[0], max(20, 2 * n))]
     for candidate in candidates:
@@ -250,6 +251,21 @@ def _warm_up(candidates: list[Candidate], kernel: Kernel, n: int, seed: int, X: 
             raise ValueError(f"{candidate.name} does not work on this data with {kernel!r}: {error}") from error
 
 
+def _measurements(
+    work: list[tuple[int, int, Candidate]],
+    kernel: Kernel,
+    rows: Rows,
+    reference: Reference,
+    seed: int,
+    report: Progress,
+) -> Iterator[About]:
+    """Yield a row of the table for each run, number of components and map."""
+    penalties: dict[tuple[str, int], float] = {}
+    for i, (run, n, candidate) in enumerate(work):
+        report(i + 1, len(work) + 1, f"{candidate.name}, {n} components")
+        yield _measure(candidate, kernel, n, seed + run, rows, reference, penalties) | {"run": run}
+
+
 def _measure(
     candidate: Candidate,
     kernel: Kernel,
@@ -258,11 +274,11 @@ def _measure(
     rows: Rows,
     reference: Reference,
     penalties: dict[tuple[str, int], float],
-) -> dict[str, Any]:
+) -> About:
     """Return a row of the table, and its losses; the first draw of a map chooses the penalty of all."""
     transformer = candidate.make(kernel, n, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # more components than rows: the table says how many there are
+        warnings.simplefilter("ignore")  # the table reports if there are more components than rows
         start = time.perf_counter()
         transformer.fit(rows.X)
         fitted = time.perf_counter()
@@ -294,25 +310,25 @@ def _measure(
 class _Sizer(pickle.Pickler):
     """A pickler that takes a function of the user's for its name, so that lambdas do not stop it."""
 
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         return (str, (value.__qualname__,)) if isinstance(value, FunctionType) else NotImplemented
 
 
-def size_of(transformer: Any) -> int:
-    """Bytes of a fitted transformer, pickled."""
+def size_of(transformer: TransformerMixin) -> int:
+    """Return the bytes of a fitted transformer, pickled."""
     buffer = io.BytesIO()
     _Sizer(buffer, protocol=5).dump(transformer)
     return buffer.tell()
 
 
-_LEVEL = 0.05  # probability of calling any map worse that is as good as the best
-_CLOSE = 1.1  # kernel errors within this factor of the least are as good
-_LINE = 60  # characters of a line of code that a phone shows
-_GOOD = 0.05  # a relative Frobenius error that is enough for looking at data
+_LEVEL = 0.05  # probability that any map as good as the best is called worse
+_CLOSE = 1.1  # factor of the least kernel error up to which errors count as equal
+_LINE = 60  # characters of a line of code that fit on a phone
+_GOOD = 0.05  # relative Frobenius error that suffices for exploring data
 
 
-def summarise(frame: Any) -> Any:
-    """One row for every map and number of components: means over runs, their spread, and the median seconds."""
+def summarise(frame: DataFrame) -> DataFrame:
+    """Summarise the runs of each map and number of components: mean errors, their spread, and median seconds."""
     frame = frame.assign(seconds=frame["fit_seconds"] + frame["transform_seconds"])
     groups = frame.groupby(["map", "columns"], sort=False)
     return groups.agg(
@@ -332,24 +348,24 @@ def summarise(frame: Any) -> Any:
     ).reset_index()
 
 
-def ranked(summary: Any, about: dict[str, Any], verdict: Verdict | None = None) -> Any:
-    """Every map at its most components, the recommended one also as recommended, and the baselines; the best first."""
+def ranked(summary: DataFrame, about: About, verdict: Verdict | None = None) -> DataFrame:
+    """Rank each map at its most components, the recommended one also as recommended, and the baselines."""
     shown = set(summary.groupby("map", sort=False)["columns"].idxmax())
     shown.update(summary.index[is_recommended(summary, verdict)])
     last = summary.loc[sorted(shown)]
     return last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
 
 
-def is_recommended(summary: Any, verdict: Verdict | None) -> Any:
-    """Which rows of a summary are the recommended map with its number of components."""
+def is_recommended(summary: DataFrame, verdict: Verdict | None) -> Series:
+    """Return True for the rows of a summary that are the recommended map with its number of components."""
     if verdict is None:
         return summary["columns"] < 0
     return (summary["map"] == verdict.map) & (summary["columns"] == verdict.columns)
 
 
-def headings(about: dict[str, Any]) -> dict[str, tuple[str, Callable[[Any], str]]]:
-    """Headings of a table, each with its column of the summary and how that is written."""
-    found: dict[str, tuple[str, Callable[[Any], str]]] = {
+def headings(about: About) -> dict[str, tuple[str, Callable[[float], str]]]:
+    """Return the headings of a table, each with its column of the summary and how that is written."""
+    found: dict[str, tuple[str, Callable[[float], str]]] = {
         "components": ("columns", lambda value: f"{int(value):,}" if value else "–"),
         "test error": ("error", lambda value: show_error(value, about)),
         "Frobenius": ("frobenius", show_share),
@@ -363,7 +379,7 @@ def headings(about: dict[str, Any]) -> dict[str, tuple[str, Callable[[Any], str]
 
 
 def pareto(seconds: Array, errors: Array) -> Array:
-    """Which points no other beats in both time and error."""
+    """Return True for each point that no other beats in both time and error."""
     order, found = np.lexsort((errors, seconds)), np.zeros(len(errors), bool)
     found[order] = errors[order] < np.append(np.inf, np.minimum.accumulate(errors[order])[:-1])
     return found
@@ -389,12 +405,12 @@ class Paired:
 
     @property
     def tied(self) -> Array:
-        """Which are not significantly worse."""
+        """Methods that are not significantly worse than the best map."""
         return self.differences <= self.thresholds
 
     @property
     def better(self) -> Array:
-        """Which are significantly better."""
+        """Methods that are significantly better than the best map."""
         return self.differences < -self.thresholds
 
 
@@ -423,7 +439,7 @@ def paired(losses: list[Array], columns: Array, best: int) -> Paired:
     return Paired(means - means[best], thresholds)
 
 
-def _smallest(maps: Any) -> Any:
+def _smallest(maps: DataFrame) -> Series:
     """Return the map with the fewest components, then bytes, among those with the least kernel error."""
     near = maps[maps["frobenius"] <= _CLOSE * maps["frobenius"].min()]
     return near.sort_values(["columns", "bytes", "frobenius"], kind="stable").iloc[0]
@@ -468,7 +484,7 @@ def conclude(comparison: Comparison) -> Verdict | None:
     return Verdict(name, columns, text, code(comparison, name, columns), headline)
 
 
-def _why(maps: Any, tied: Any, best: int, chosen: Any, found: Paired, about: dict[str, Any]) -> str:
+def _why(maps: DataFrame, tied: DataFrame, best: int, chosen: Series, found: Paired, about: About) -> str:
     """Say which maps tie, what the rows can resolve, and what decided between the tied maps."""
     called = f"{chosen['map']} with {int(chosen['columns']):,} components"
     error, least = (show_error(value, about) for value in (chosen["error"], maps["error"][best]))
@@ -491,7 +507,7 @@ def _why(maps: Any, tied: Any, best: int, chosen: Any, found: Paired, about: dic
     )
 
 
-def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
+def _by_kernel(comparison: Comparison, maps: DataFrame) -> Verdict:
     about = comparison.about
     chosen = _smallest(maps)
     name, columns = str(chosen["map"]), int(chosen["columns"])
@@ -516,7 +532,7 @@ def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
 
 
 def code(comparison: Comparison, name: str, columns: int) -> str:
-    """Lines of Python that use a map of the comparison."""
+    """Write lines of Python that use a map of the comparison."""
     transformer = comparison.transformer(name, columns)
     parameters = transformer.get_params(deep=False)
     default = type(transformer)().get_params(deep=False) if not comparison.candidates[name].fixed else {}
@@ -545,15 +561,15 @@ def _public_module(kind: type) -> str:
 
 
 def rounded(text: str) -> str:
-    """Text in which long numbers have six digits."""
+    """Write the long numbers of a text with six digits."""
     return re.sub(r"\d+\.\d{7,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.6g}", text)
 
 
 # -- numbers for people --------------------------------------------------------------------------------------------
 
 
-def show_error(value: float, about: dict[str, Any]) -> str:
-    """A test error: per cent of wrong labels, or a root mean squared error."""
+def show_error(value: float, about: About) -> str:
+    """Write a test error: per cent of wrong labels, or a root mean squared error."""
     if not math.isfinite(value):
         return "–"
     if about["task"] == "classification":
@@ -562,7 +578,7 @@ def show_error(value: float, about: dict[str, Any]) -> str:
 
 
 def show_share(value: float) -> str:
-    """A relative error in per cent."""
+    """Write a relative error in per cent."""
     if not math.isfinite(value):
         return "–"
     if value == 0 or value >= 1e-6:
@@ -572,14 +588,14 @@ def show_share(value: float) -> str:
 
 
 def show_seconds(value: float) -> str:
-    """Seconds, milliseconds or microseconds."""
+    """Write a time in seconds, milliseconds or microseconds."""
     if value >= 1.0:
         return f"{value:.3g} s"
     return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.0f} µs"
 
 
 def show_bytes(value: float) -> str:
-    """Bytes in binary units."""
+    """Write a number of bytes in binary units."""
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
             return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"

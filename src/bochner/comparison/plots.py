@@ -11,9 +11,10 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.checks import check_count
 from bochner.data.frames import as_table, is_frame, split_frame
+from bochner.draws.keys import Seed
 from bochner.tables.columns import raw_columns
 
-_POINTS = 200  # points of a curve, beside the rows
+_POINTS = 200  # points of a curve besides the rows
 _MARGIN = 0.05  # length of a curve beyond the rows at both ends, as a share of their range
 _GROUP = 0.8  # width of the rows of one category, as a share of the distance between categories
 
@@ -26,7 +27,7 @@ def plot_intervals(
     column: int | str | None = None,
     coverage: float = 0.9,
     n_functions: int = 0,
-    random_state: Any = 0,
+    random_state: Seed = 0,
     ax: Any = None,
 ) -> Any:
     """Draw the predictions of a fitted model with their intervals, and the share of the targets inside them.
@@ -71,25 +72,14 @@ def plot_intervals(
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install 'bochner[plot]'.") from error
-    if not hasattr(model, "predict_interval"):
-        raise ValueError(
-            f"expected a model with predict_interval, such as GaussianProcessRegressor; got {type(model).__name__}."
-        )
     target = y if isinstance(y, str) else getattr(y, "name", None) or "target"
     X, y, _ = split_frame(as_table(X), y, None)
     X = X if is_frame(X) or scipy.sparse.issparse(X) else np.asarray(X)
-    if len(X.shape) != 2 or not X.shape[0]:
-        raise ValueError(f"expected X of shape (n_samples, n_features), got {X.shape}.")
-    if y is not None and np.shape(y) != X.shape[:1]:
-        raise ValueError(f"expected one target for each of {X.shape[0]} rows, got y of shape {np.shape(y)}.")
+    count = check_count("n_functions", n_functions, least=0)
+    curve = isinstance(X, np.ndarray) and X.shape[1:] == (1,)
+    _check_data(model, X, y, count, curve)
     names = _names(X)
     place = None if column is None else _place(column, names)
-    curve = len(names) == 1 and isinstance(X, np.ndarray)
-    count = check_count("n_functions", n_functions, least=0)
-    if count and not hasattr(model, "sample_functions"):
-        raise ValueError(f"{type(model).__name__} has no functions to draw: leave n_functions at 0.")
-    if count and not curve:
-        raise ValueError(f"functions are drawn for an array of one column, X has {len(names)}: leave n_functions at 0.")
     mean = model.predict(X)
     if mean.ndim != 1:
         raise ValueError(f"expected a model of one target, got one of {mean.shape[1]}.")
@@ -112,6 +102,21 @@ def plot_intervals(
     axes.set_ylabel(str(target))
     axes.legend(frameon=False)
     return axes
+
+
+def _check_data(model: Any, X: Any, y: Any, n_functions: int, curve: bool) -> None:
+    """Refuse a model without intervals, data that do not fit each other, and functions that cannot be drawn."""
+    kind = type(model).__name__
+    if not hasattr(model, "predict_interval"):
+        raise ValueError(f"expected a model with predict_interval, such as GaussianProcessRegressor; got {kind}.")
+    if len(X.shape) != 2 or not X.shape[0]:
+        raise ValueError(f"expected X of shape (n_samples, n_features), got {X.shape}.")
+    if y is not None and np.shape(y) != X.shape[:1]:
+        raise ValueError(f"expected one target for each of {X.shape[0]} rows, got y of shape {np.shape(y)}.")
+    if n_functions and not hasattr(model, "sample_functions"):
+        raise ValueError(f"{kind} has no functions to draw: leave n_functions at 0.")
+    if n_functions and not curve:
+        raise ValueError(f"functions are drawn for an array of one column, got {X.shape[1]}: leave n_functions at 0.")
 
 
 def _names(X: Any) -> list[str]:
@@ -148,7 +153,7 @@ def _positions(axes: Any, X: Any, column: int, mean: Array) -> Array:
     return codes + _GROUP * ((rank + 0.5) / counts[codes] - 0.5)
 
 
-def _draw_curve(axes: Any, model: Any, x: Array, label: str, coverage: float, count: int, random_state: Any) -> None:
+def _draw_curve(axes: Any, model: Any, x: Array, label: str, coverage: float, count: int, random_state: Seed) -> None:
     """Draw the prediction along the only column, with bands and functions drawn from the posterior."""
     beyond = _MARGIN * (x.max() - x.min())
     grid = np.union1d(np.linspace(x.min() - beyond, x.max() + beyond, _POINTS), x)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -24,14 +24,17 @@ from bochner.kernels.algebra import Kernel, as_points
 from bochner.ridge.solvers import Cholesky, Eigen
 from bochner.ridge.statistics import float32_error
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 EXACT, LINEAR, CONSTANT = "exact kernel", "linear model", "constant"
 BASELINES = (EXACT, LINEAR, CONSTANT)
-_TEST_ROWS = 5000  # most rows for testing
-_FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
+_TEST_ROWS = 5000  # largest number of rows for testing
+_FEW_LABELS = 50  # largest number of distinct integers that are taken for labels
 _ALPHA_ROWS = 1000  # rows on which the exact model chooses its penalty
-_BLOCK_BYTES = 1 << 25
-_QUICK = 2e10  # multiplications, about a second: an exact solution that takes less is always computed
-_SEEN = 1e-3  # relative errors below are measured in float64
+_BLOCK_BYTES = 1 << 25  # memory for a block of rows of the kernel matrix
+_QUICK = 2e10  # multiplications, about a second, up to which an exact solution is always computed
+_SEEN = 1e-3  # relative error below which errors are measured again in float64
 _LANCZOS = 8  # vectors that Lanczos keeps
 
 
@@ -39,16 +42,27 @@ _LANCZOS = 8  # vectors that Lanczos keeps
 class Rows:
     """The rows that everything is measured on: X (n_reference, d), and with targets some more for testing."""
 
-    X: Any
-    X_test: Any
+    X: Array | csr_matrix
+    X_test: Array | csr_matrix
     Y: Array | None = None  # (n_reference, k): numbers, or ±1 for each class
     y_test: Array | None = None
     classes: Array | None = None
 
     @property
     def task(self) -> str | None:
-        """What the targets are."""
+        """Kind of targets; None without targets."""
         return None if self.Y is None else "regression" if self.classes is None else "classification"
+
+    @property
+    def facts(self) -> dict[str, int | str | None]:
+        """Sizes and the task."""
+        return {
+            "n_features": int(self.X.shape[1]),
+            "n_reference": int(self.X.shape[0]),
+            "n_test": 0 if self.y_test is None else len(self.y_test),
+            "n_classes": 0 if self.classes is None else len(self.classes),
+            "task": self.task,
+        }
 
     def losses(self, scores: Array) -> Array:
         """Return the squared error of every test row, or 1.0 for a wrong label and 0.0 for a right one."""
@@ -65,7 +79,7 @@ class Rows:
 
 
 def task_of(y: Array) -> str:
-    """Labels are strings, booleans and integers of few distinct values that come again; all else is numbers."""
+    """Return "classification" for strings, booleans and integers of few distinct values that repeat."""
     if y.dtype.kind in "OUSb":
         return "classification"
     if y.dtype.kind in "iu" and y.ndim == 1 and len(np.unique(y)) <= min(_FEW_LABELS, len(y) // 2):
@@ -73,8 +87,8 @@ def task_of(y: Array) -> str:
     return "regression"
 
 
-def as_table(X: Any) -> Any:
-    """X as an array or CSR matrix, not copied."""
+def as_table(X: Any) -> Array | csr_matrix:
+    """Return X as an array or CSR matrix, not copied."""
     if scipy.sparse.issparse(X):
         return X.tocsr()
     X = X if isinstance(X, np.ndarray) else np.asarray(X)
@@ -85,7 +99,7 @@ def as_table(X: Any) -> Any:
     return X
 
 
-def _finite(X: Any) -> Any:
+def _finite(X: Array | csr_matrix) -> Array | csr_matrix:
     X = as_points(X)
     if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
         raise ValueError("the data contains NaN or infinity; fill or remove those rows.")
@@ -132,7 +146,7 @@ def draw_rows(X: Any, y: Any, n_reference: int, key: Key) -> Rows:
 class Reference:
     """The exact kernel matrix of the reference rows, computed once, and errors of features against it."""
 
-    def __init__(self, kernel: Kernel, X: Any) -> None:
+    def __init__(self, kernel: Kernel, X: Array | csr_matrix) -> None:
         n = X.shape[0]
         self.rows = max(1, _BLOCK_BYTES // (n * X.dtype.itemsize))
         self.K = np.empty((n, n), X.dtype)
@@ -149,9 +163,9 @@ class Reference:
         self._norms = _norms(self._narrow)
 
     def errors(self, Z: Array) -> tuple[float, float]:
-        """‖K - ZZᵀ‖ / ‖K‖ in the Frobenius and in the spectral norm, to three digits.
+        """Measure ‖K - ZZᵀ‖ / ‖K‖ in the Frobenius and in the spectral norm, to three digits.
 
-        In float32, and again in the precision of K where its rounding would be seen.
+        Float32 is used first, and the precision of K if the rounding of float32 would show.
         """
         Z = Z / np.sqrt(self.size)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -163,7 +177,7 @@ class Reference:
 
 
 def _norms(A: Array) -> tuple[float, float]:
-    """Of a symmetric matrix, in the Frobenius norm, and by Lanczos, to three digits, in the spectral norm."""
+    """Return the Frobenius norm of a symmetric matrix, and its spectral norm to three digits, by Lanczos."""
     frobenius = float(np.linalg.norm(A))
     if not np.isfinite(frobenius) or frobenius == 0.0:
         return frobenius, frobenius
@@ -175,16 +189,16 @@ def _norms(A: Array) -> tuple[float, float]:
     return frobenius, float(np.abs(np.linalg.eigvalsh(A)).max())
 
 
-def dense(Z: Any) -> Array:
-    """Features as a contiguous array of real numbers; of complex ones both parts, since the kernel is Re ZZ*."""
-    Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
+def dense(Z: Array | csr_matrix) -> Array:
+    """Return features as a contiguous array of real numbers; complex ones become two, since the kernel is Re ZZ*."""
+    Z = np.asarray(Z.toarray() if scipy.sparse.issparse(Z) else Z)  # type: ignore[union-attr]
     return np.ascontiguousarray(np.hstack([Z.real, Z.imag]) if np.iscomplexobj(Z) else Z)
 
 
 def linear_losses(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> tuple[Array, float, float]:
     """Return the test losses of ridge regression on given features, the seconds of training, and alpha.
 
-    Leave-one-out errors choose alpha where it is None.
+    Leave-one-out errors choose alpha if it is None.
     """
     start = time.perf_counter()
     from sklearn.preprocessing import FunctionTransformer
@@ -200,7 +214,7 @@ def linear_losses(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> t
 def baselines(
     reference: Reference, kernel: Kernel, rows: Rows, sizes: Sequence[int], key: Key
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Rows of the table for the exact kernel, a linear model and a constant; and a note about what was left out.
+    """Measure the exact kernel, a linear model and a constant; return also a note about what was left out.
 
     The exact kernel is left out where solving for it takes longer than measuring all maps with the given numbers of
     components.
@@ -235,19 +249,19 @@ def baselines(
 
 
 def exact_work(n: int) -> float:
-    """About how many multiplications `exact_losses` takes for n rows: a factorisation, and a spectrum of fewer rows."""
+    """Estimate the multiplications of `exact_losses` for n rows: a factorisation, and a spectrum of fewer rows."""
     return n**3 / 3.0 + 9.0 * min(n, _ALPHA_ROWS) ** 3
 
 
 def map_work(n: int, m: int) -> float:
-    """About how many multiplications it takes to measure a map of m components: errors, and a ridge regression."""
+    """Estimate the multiplications for measuring a map of m components: errors, and a ridge regression."""
     return float(n * n * m + n * m * m + 9 * m**3)
 
 
 def exact_losses(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tuple[Array, float]:
     """Return the test losses of exact kernel ridge regression, and the seconds it took.
 
-    The penalty has the least leave-one-out error, on a sample of the rows where there are many. It is never below what
+    The penalty has the least leave-one-out error, on a sample of many rows. It is never below what
     rounding leaves in the eigenvalues of the kernel matrix.
     """
     assert rows.Y is not None
@@ -263,12 +277,12 @@ def exact_losses(reference: Reference, K_test: Array, rows: Rows, key: Key) -> t
 
 
 def _as_gram(K: Array) -> DenseGram:
-    """A kernel matrix for the solvers, with the eigenvalues that rounding its entries may give where they are zero."""
+    """Wrap a kernel matrix for the solvers, with the size of eigenvalues that only rounding makes differ from zero."""
     return DenseGram(K, float(np.finfo(K.dtype).eps) * float32_error(np.diagonal(K).astype(np.float64)))
 
 
 def _best_alpha(gram: DenseGram, Y: Array) -> float:
-    """The penalty with the least leave-one-out error of kernel ridge regression with an intercept."""
+    """Return the penalty with the least leave-one-out error of kernel ridge regression with an intercept."""
     factor = Eigen().factor(gram, 0.0)
     values, Q = factor.eigenvalues, factor.vectors
     QY, ones = Q.T @ Y, Q.sum(axis=0)

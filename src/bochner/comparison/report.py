@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from bochner.comparison.compare import (
 )
 from bochner.comparison.references import BASELINES, CONSTANT, EXACT, LINEAR
 from bochner.outputs import replacing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from pandas import Series as DataRow
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
@@ -59,12 +64,12 @@ def _percent(value: float) -> str:
 
 
 def _both(chart: Chart) -> str:
-    """The chart for screens and the one for phones; the page shows one of them."""
+    """Draw the chart for screens and the one for phones; the page shows one of them."""
     return f'<div class="wide">{chart.svg(*WIDE)}</div><div class="narrow">{chart.svg(*NARROW)}</div>'
 
 
 def _colours(maps: dict[str, Candidate]) -> dict[str, str]:
-    """A colour for every map: one family of hues for Fourier features, one for landmarks, grey for peers."""
+    """Give every map a colour: one family of hues for Fourier features, one for landmarks, grey for peers."""
     found: dict[str, str] = {}
     for name, candidate in maps.items():
         family = "p" if candidate.peer else {"fourier": "f", "nystrom": "n"}.get(name.partition(":")[0], "o")
@@ -84,7 +89,7 @@ class Page:
         self.colours = _colours({name: comparison.candidates[name] for name in self.maps["map"].unique()})
 
     def html(self) -> str:
-        """The report as a string of HTML."""
+        """Write the report as a string of HTML."""
         verdict, about = self.verdict, self.about
         notes = [*about["notes"]]
         if about["interrupted"]:
@@ -130,8 +135,8 @@ class Page:
 
     # -- charts
 
-    def _series(self, x: str, y: str, title: Any) -> list[Series]:
-        """A curve for every map: columns `x` and `y` of the summary, and the range of `y` over the runs."""
+    def _series(self, x: str, y: str, title: Callable[[DataRow], str]) -> list[Series]:
+        """Make a curve of every map from columns `x` and `y` of the summary, and the range of `y` over the runs."""
         found = []
         for name, colour in self.colours.items():
             group = self.maps[self.maps["map"] == name].sort_values("columns")
@@ -145,7 +150,7 @@ class Page:
         return Axis("components", lambda value: f"{value:,.0f}", ticks=sorted(set(self.maps["columns"])))
 
     def columns_chart(self) -> Chart:
-        """Error of the kernel matrix against the number of components."""
+        """Draw the error of the kernel matrix against the number of components."""
         curves = self._series("columns", "frobenius", lambda row: show_share(row["frobenius"]))
         title = "Relative Frobenius error of the kernel matrix against components"
         return Chart(title, curves, self._columns_axis(), Axis("relative Frobenius error", _percent))
@@ -205,8 +210,8 @@ class Page:
 
     # -- tables
 
-    def _table(self, rows: Any, name: str, *, coloured: bool = False) -> str:
-        """A sortable table of rows of the summary, the recommended one marked; `name` is for those who only hear it."""
+    def _table(self, rows: DataFrame, name: str, *, coloured: bool = False) -> str:
+        """Write rows of the summary as a sortable table, the recommended one marked; screen readers say `name`."""
         cells = headings(self.about)
         top = "".join(f'<th scope="col"><button type="button">{head}</button></th>' for head in ("map", *cells))
         body = ""
