@@ -16,6 +16,7 @@ from bochner.backends.threads import one_thread
 from bochner.data.checkpoints import Checkpoint, RowDigest
 from bochner.data.progress import Progress
 from bochner.data.sources import Block, Source, default_rows, limit_weights
+from bochner.data.targets import NO_GAIN
 from bochner.draws.linear_maps import PSDOperator
 from bochner.features.maps import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -362,8 +363,8 @@ def leave_one_out_errors(
     mean leverage, which ignores that rows far from the others have more; these errors are exact for every row.
 
     A penalty is better by chance if that depends on a single row, such as the only large target. Errors that are larger
-    than the smallest one because of one row are therefore replaced by the smallest one, and the largest of these
-    penalties can be chosen.
+    than the smallest one because of one row, or by less than a millionth, are therefore replaced by the smallest one,
+    and the largest of these penalties can be chosen.
 
     With `margins` the targets are signs, -1 and 1. If they have several columns, one for each label, errors are squared
     hinge losses of margins, (a, 1); see `margin_errors`. Errors within one standard error of the smallest one are then
@@ -387,7 +388,7 @@ def leave_one_out_errors(
     best = int(of_rows.sum(axis=0).argmin())
     difference = of_rows - of_rows[:, [best]]
     slack = np.sqrt((difference * difference).sum(axis=0)) if margins else difference.max(axis=0)
-    alike = difference.sum(axis=0) <= slack
+    alike = difference.sum(axis=0) <= slack + NO_GAIN * of_rows[:, best].sum()
     return np.where(alike[:, None], mean[best], mean)
 
 

@@ -54,12 +54,13 @@ def check_target_size(y: Any, *, whole: bool = True) -> None:
 # predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
 # deviate less than the other share of their mean are constant up to rounding
 _COARSE, _CONSTANT = 0.1, 1e-14
-_JUDGED_ROWS = 20  # the least rows whose errors are compared with those of a constant
+NO_GAIN = 1e-6  # an error that is smaller than another one by this share is not better
+JUDGED_ROWS = 20  # the least rows whose errors are compared with those of a constant
 
 
 def warn_of_level(statistics: RidgeStatistics) -> None:
     """Warn if predictions in float32, the float type of X, cannot tell targets apart, such as 1e12 and 1e12 + 1."""
-    level, deviation = np.abs(statistics.target_mean), np.sqrt(statistics.total_squares() / statistics.weight)
+    level, deviation = _level_and_deviation(statistics)
     step = np.finfo(np.float32).eps * level
     coarse = (step > _COARSE * deviation) & (deviation > _CONSTANT * level)
     if coarse.any():
@@ -69,6 +70,30 @@ def warn_of_level(statistics: RidgeStatistics) -> None:
             "float64, or targets less their mean.",
             UserWarning,
         )
+
+
+def _level_and_deviation(statistics: RidgeStatistics) -> tuple[Array, Array]:
+    """Return the absolute value of the mean of each target, and its standard deviation."""
+    return np.abs(statistics.target_mean), np.sqrt(statistics.total_squares() / statistics.weight)
+
+
+def warn_of_largest_penalty(statistics: RidgeStatistics, criterion: str) -> None:
+    """Warn that a criterion chose the largest penalty, unless rows are few or targets do not vary."""
+    level, deviation = _level_and_deviation(statistics)
+    if statistics.n_samples >= JUDGED_ROWS and (deviation > _CONSTANT * level).any():
+        chosen = f"alpha={criterion!r} chose the largest penalty, with which predictions hardly vary"
+        warn_no_better(chosen, labels=criterion == "margin")
+
+
+def warn_no_better(because: str, *, labels: bool = False) -> None:
+    """Warn that a model is no better than a constant, and say what to do about targets or labels."""
+    advice = "The columns tell too little about the labels, or the rows are too few, above all of rare classes."
+    if not labels:
+        advice = (
+            "If few targets are much larger than the others, fit a transformation of them, such as the logarithm; "
+            "otherwise the columns tell too little about the targets, or the rows are too few."
+        )
+    warn(f"the model is no better than a constant: {because}. {advice}", ConstantModelWarning)
 
 
 def warn_of_constant(Y: Array, residual: Array, weight: Array) -> None:
@@ -84,7 +109,7 @@ def warn_of_constant(Y: Array, residual: Array, weight: Array) -> None:
     -----
     The row that speaks most for the model is not counted: a single large target is predicted well by chance.
     """
-    if len(Y) < _JUDGED_ROWS:
+    if len(Y) < JUDGED_ROWS:
         return
     mean = np.average(Y, axis=0, weights=weight)
     varying = np.average((Y - mean) ** 2, axis=0, weights=weight) > (_CONSTANT * mean) ** 2
@@ -95,14 +120,10 @@ def warn_of_constant(Y: Array, residual: Array, weight: Array) -> None:
     errors = (w * residual[:, varying] ** 2 / unit).sum(axis=1)
     of_constant = (w * (constant / (1.0 - w / w.sum())) ** 2 / unit).sum(axis=1)
     gains = of_constant - errors
-    if gains.sum() > gains.max():
+    if gains.sum() - gains.max() > NO_GAIN * of_constant.sum():
         return
     share = float(np.sqrt(errors.sum() / of_constant.sum()))
-    because = "" if gains.sum() <= 0 else ", and only because of a single row"
-    warn(
-        f"the model is no better than a constant: on rows left out, its root mean squared error is {share:.3g} times "
-        f"that of the mean of the targets{because}. If few targets are much larger than the others, fit a "
-        "transformation of them, such as the logarithm; otherwise the columns tell too little about the targets, or "
-        "the rows are too few.",
-        ConstantModelWarning,
+    alone = "" if gains.sum() <= 0 else ", and only because of a single row"
+    warn_no_better(
+        f"on rows left out, its root mean squared error is {share:.3g} times that of the mean of the targets{alone}"
     )

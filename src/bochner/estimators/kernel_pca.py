@@ -128,7 +128,7 @@ class KernelPCA(RowTransformer, KernelModel):
             options = {name: getattr(self, name) for name in ("block_size", "device", "n_jobs", "random_state")}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_feature_components, features="nystrom", alpha=self.alpha, **options)
-            self.inverse_ = ridge.fit(T, dense, sample_weight)
+            self.inverse_ = ridge.partial_fit(T, dense, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:

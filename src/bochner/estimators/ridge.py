@@ -16,7 +16,7 @@ from bochner.certificates.records import Certificate
 from bochner.data.checkpoints import check_path, fingerprint, saved_about
 from bochner.data.progress import show
 from bochner.data.sources import Source
-from bochner.data.targets import warn_of_level
+from bochner.data.targets import warn_of_largest_penalty, warn_of_level
 from bochner.data.validation import (
     DistributedScore,
     check_components,
@@ -68,14 +68,15 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         The penalty, not scaled by the number of rows; a grid of penalties, from which GCV chooses; or the criterion
         that chooses it: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, or the
         marginal likelihood. Leave-one-out prefers a smaller penalty only if the preference does not depend on a single
-        row, such as the only large target, and the largest penalty it tries predicts a constant. Rows with an outlier,
-        a value far from all others of its column such as 9999 for a gap, are not among those that are left out, nor do
-        scales and `n_components` depend on them. GCV assumes that all rows are equally influential and chooses too
-        small a penalty where some lie far from the others. After `partial_fit` and `merge` there are no rows to leave
-        out, and evidence replaces leave-one-out. "margin" is leave-one-out for three or more classes, whose targets are
-        signs, one column for each class: the error is how much the score of the right class falls short of exceeding
-        every other score by two. With features that have a spectral shift (``NystromFeatures(variant="shifted")``) the
-        shift is added to a given alpha, and is a lower limit for a chosen one.
+        row, such as the only large target, and the largest penalty it tries predicts a constant; `fit` warns
+        (`bochner.checks.ConstantModelWarning`) if that is chosen. Rows with an outlier, a value far from all others of
+        its column such as 9999 for a gap, are not among those that are left out, nor do scales and `n_components`
+        depend on them. GCV assumes that all rows are equally influential and chooses too small a penalty where some lie
+        far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence replaces
+        leave-one-out. "margin" is leave-one-out for three or more classes, whose targets are signs, one column for each
+        class: the error is how much the score of the right class falls short of exceeding every other score by two.
+        With features that have a spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given
+        alpha, and is a lower limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg", "sgd"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
@@ -214,6 +215,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             source = as_source(self, X, y, sample_weight, reset=True)
             self.__dict__.pop("_fit", None)
             self._learn(source)
+        if isinstance(self.alpha, str) and self._current().is_constant:
+            warn_of_largest_penalty(self.statistics_, self.alpha)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:

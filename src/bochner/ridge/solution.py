@@ -19,6 +19,7 @@ from bochner.ridge.statistics import RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")
 LEFT_OUT = ("loo", "margin")  # criteria that hold rows out
+_NO_DIMENSION = 0.01  # a model with a smaller effective dimension is a constant; penalties below the largest leave more
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -40,6 +41,14 @@ class RidgeSolution:
     path: dict[str, Array]
     report: Report
     effective_dimension: float | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Return True if the penalty was chosen from a path, and is so large that predictions hardly vary."""
+        if not self.path:
+            return False
+        nearest = np.abs(self.path["alpha"] - self.alpha).argmin()
+        return bool(self.path["effective_dimension"][nearest] < _NO_DIMENSION)
 
 
 def check_penalty(alpha: Any, solver: Any) -> None:

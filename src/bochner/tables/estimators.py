@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
@@ -25,7 +25,7 @@ from bochner.data.frames import as_table, check_names, is_frame, split_frame, ta
 from bochner.data.labels import codes_of
 from bochner.data.progress import Progress
 from bochner.data.sources import limit_weights
-from bochner.data.targets import check_target_size, numeric_targets
+from bochner.data.targets import JUDGED_ROWS, check_target_size, numeric_targets, warn_no_better
 from bochner.data.validation import DistributedScore, dask, is_distributed, map_dask_blocks
 from bochner.displays import Summary
 from bochner.draws.keys import Key
@@ -191,6 +191,12 @@ class TableModel(BaseEstimator):
             self._score(parts, Y, weight, how),
             tuple(clock.notes),
         )
+        held_out = self.report_.held_out
+        if not held_out.beats_constant and held_out.error > 0 and held_out.n_rows >= JUDGED_ROWS:
+            warn_no_better(
+                f"its {held_out.name} is {held_out}, that of a constant {held_out.constant:.4f}",
+                labels=is_classifier(self),
+            )
 
     def _cross_validate(
         self,

@@ -290,7 +290,8 @@ def fit_globally(
 ) -> tuple[LocalModel, Array]:
     """A model of all rows with some of them as landmarks, as a tree of one leaf, and its leave-one-out errors (n, k).
 
-    It averages noise over all rows, where the model of a leaf has its own rows alone.
+    It averages noise over all rows, where the model of a leaf has its own rows alone. It is not the model that users
+    fit, so that `partial_fit` is called, which does not warn if it is no better than a constant.
     """
     ridge = KernelRidge(
         kernel=kernel,
@@ -299,7 +300,7 @@ def fit_globally(
         alpha="loo",
         device=device,
         random_state=random_state,
-    ).fit(X, Y, weight)
+    ).partial_fit(X, Y, weight)
     nystrom, sums = ridge.feature_map_, ridge.statistics_
     assert isinstance(nystrom, Nystrom)
     used = len(nystrom.root)

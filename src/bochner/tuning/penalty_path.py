@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from bochner.backends import Array
-from bochner.checks import ConstantModelWarning, warn
+from bochner.checks import warn
 from bochner.data.sources import ArraySource, Block
+from bochner.data.targets import warn_no_better
 from bochner.draws.keys import Key
 from bochner.features.maps import Identity
 from bochner.newton.losses import Loss
@@ -209,11 +210,10 @@ class PenaltyPath:
         """Warn if the best model is not clearly better than a constant, or the best penalty the smallest one."""
         gain, error = self.gain()
         if not self._is_clear(gain, error):
-            warn(
-                f"on {len(self.weight)} held-out rows the loss is {self.least:.4g}, and {self.loss_at(self.most):.4g} "
-                f"for a nearly constant model; the standard error of the difference is {error:.2g}. The model may "
-                "have learned nothing: give more rows, above all of rare classes, or other columns.",
-                ConstantModelWarning,
+            warn_no_better(
+                f"on {len(self.weight)} held-out rows its loss is {self.least:.4g}, and {self.loss_at(self.most):.4g} "
+                f"with the largest penalty; the standard error of the difference is {error:.2g}",
+                labels=True,
             )
         elif self.best <= self._at(self.n_decades) and self._is_clear(*self.gain(other=10.0 * self.best)):
             warn(
