@@ -130,7 +130,8 @@ class Encoder:
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
         weights = self.weights
-        if isinstance(value, LocalModel) or isinstance(state.get("feature_map_"), KernelColumns):
+        maps = state.get("feature_map"), state.get("feature_map_")
+        if isinstance(value, LocalModel) or any(isinstance(feature_map, KernelColumns) for feature_map in maps):
             self.weights = None
         found = {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
         self.weights = weights
