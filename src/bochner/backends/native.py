@@ -120,14 +120,7 @@ def fastfood_phases(X: Array, signs: Array, permutations: Array, gains: Array, l
 
 
 def fastfood_pairs(
-    X: Array,
-    signs: Array,
-    permutations: Array,
-    gains: Array,
-    lengths: Array,
-    scale: float,
-    tail: float,
-    out: Array,
+    X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, scale: float, tail: float, out: Array
 ) -> None:
     """Write pairs of the Fastfood phases."""
     stream = out.nbytes >= _STREAMED

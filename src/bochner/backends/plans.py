@@ -109,19 +109,6 @@ class Plans:
         return self.fastfood.get(q, Transform(5, 1, 128) if q <= 11 else Transform(limit=128))
 
 
-def shared_bytes(tile: Tile, kernel: str) -> int:
-    """Return the bytes of shared memory that the smallest problem of a kernel takes with a tile."""
-    if kernel in ("dense", "dense_fast"):  # parts of X, and of two tiles of W: 32 halves of each row
-        return (3 if kernel == "dense" else 1) * (tile.rows + 2 * tile.columns) * 64
-    if kernel == "squares":  # two parts, and two tiles of float32 numbers
-        return 2 * (tile.rows + tile.columns) * 64 + 8 * tile.rows * tile.columns
-    if kernel == "digits":
-        return tile.stages * (tile.rows + tile.columns) * tile.depth
-    if kernel == "signs":  # three parts of X and the signs, two bytes each
-        return tile.stages * (2 * tile.rows + tile.columns) * tile.depth * 2
-    return 8 * tile.columns  # sums of the warps
-
-
 DEFAULT = Plans(LEAST_SHARED)
 # measured on an H200: fewer registers for each thread allow more warps, which run while others wait for memory.
 # Fastfood's permutation goes through shared memory, which Triton's gather does where a row has several warps (within

@@ -142,24 +142,17 @@ class RowSampler:
 
 
 @runtime_checkable
-class Transformer(Protocol):
-    """A fitted transformer of any library."""
-
-    def transform(self, X: Array) -> Array:
-        """Return the features of the rows of X."""
+class _Transformer(Protocol):
+    def transform(self, X: Array) -> Array: ...
 
 
 @runtime_checkable
-class HasKernel(Protocol):
-    """A transformer with a kernel."""
-
+class _HasKernel(Protocol):
     kernel_: object
 
 
 @runtime_checkable
-class HasWidth(Protocol):
-    """A transformer that knows the number of its columns."""
-
+class _HasWidth(Protocol):
     n_features_in_: int
 
 
@@ -168,7 +161,7 @@ def transform_of(features: object) -> Callable[[Array], Array]:
     feature_map = feature_map_of(features)
     if isinstance(feature_map, FeatureMap):
         return feature_map
-    if isinstance(features, Transformer):
+    if isinstance(features, _Transformer):
         return features.transform
     if callable(features):
         return features
@@ -182,7 +175,7 @@ def _kernel_of(features: object, kernel: KernelLike | None, X: ArrayLike) -> Ker
     if kernel is not None:
         return as_kernel(kernel).resolve(X)
     feature_map = feature_map_of(features)
-    own = features.kernel_ if isinstance(features, HasKernel) else None
+    own = features.kernel_ if isinstance(features, _HasKernel) else None
     if own is None and isinstance(feature_map, Nystrom):
         own = feature_map.kernel
     if not isinstance(own, Kernel):
@@ -193,7 +186,7 @@ def _kernel_of(features: object, kernel: KernelLike | None, X: ArrayLike) -> Ker
 def checked_rows(features: object, X: ArrayLike) -> Array:
     """Check the rows of X and return them as the features accept them."""
     rows = check_moderate(finite_points(X))
-    if isinstance(features, HasWidth) and features.n_features_in_ != rows.shape[1]:
+    if isinstance(features, _HasWidth) and features.n_features_in_ != rows.shape[1]:
         raise ValueError(
             f"X has {rows.shape[1]} features, but the transformer was fitted with {features.n_features_in_}."
         )

@@ -153,8 +153,7 @@ class HasFeatureMap(Protocol):
 class FittedTransformer(HasFeatureMap, Protocol):
     """A fitted transformer of bochner."""
 
-    def transform(self, X: ArrayLike) -> Array:
-        """Return the features of the rows of X."""
+    def transform(self, X: ArrayLike) -> Array: ...
 
 
 # A feature map, what has one, or any other function or transformer of rows.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 import scipy
@@ -12,7 +12,7 @@ import sklearn
 
 from bochner.checks import check_flag
 from bochner.persistence.codecs import Decoder, Encoder, classes
-from bochner.persistence.containers import ModelFileError, parse, read, write
+from bochner.persistence.containers import Json, ModelFileError, parse, read, write
 from bochner.persistence.deployment import for_predictions
 from bochner.version import __version__
 
@@ -33,7 +33,7 @@ def save(
     *,
     sums: bool = False,
     predict_only: bool = False,
-    weights: Any = None,
+    weights: Literal["float32", "float16"] | None = None,
 ) -> None:
     """Write a model, transformer, kernel or feature map to one file, fitted or not.
 
@@ -142,7 +142,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def _said(about: dict[str, Any]) -> str:
+def _said(about: Json) -> str:
     versions = about.get("versions")
     return str(versions.get("bochner", "?"))[:40] if isinstance(versions, dict) else "?"
 

@@ -24,10 +24,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from bochner.backends import Array
+from bochner.backends import Array, DType
 from bochner.features.nystrom import KernelColumns
 from bochner.persistence.checks import check
-from bochner.persistence.containers import TYPE_NAMES, ModelFileError
+from bochner.persistence.containers import TYPE_NAMES, Json, ModelFileError
 from bochner.ridge.reports import Report
 from bochner.ridge.statistics import RidgeStatistics, pack_upper, unpack_upper
 from bochner.tables.leaves import LocalModel
@@ -75,7 +75,7 @@ class Encoder:
     those of kernel values cancel one another and keep all their digits.
     """
 
-    def __init__(self, *, sums: bool = True, weights: Any = None) -> None:
+    def __init__(self, *, sums: bool = True, weights: str | None = None) -> None:
         self.sums = sums
         self.weights = weights
         self.tensors: dict[str, Array] = {}
@@ -118,7 +118,7 @@ class Encoder:
             return {"class": names()[type(value)], "fields": self._fields(value, where)}
         raise TypeError(_refusal(value, where))
 
-    def _fields(self, value: Any, where: str) -> dict[str, Any]:
+    def _fields(self, value: Any, where: str) -> Json:
         if isinstance(value, RidgeStatistics):
             state = {name: array for name, array in value.arrays().items() if self.sums or name != "gram"}
         elif is_dataclass(value) and not isinstance(value, BaseEstimator):
@@ -137,12 +137,12 @@ class Encoder:
         self.weights = weights
         return found
 
-    def _array(self, array: Array, where: str) -> Any:
+    def _array(self, array: Array, where: str) -> Json:
         if array.dtype == object:
             items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(array.ravel().tolist())]
             return {"objects": items, "shape": list(array.shape)}
         fortran = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
-        made: dict[str, Any] = {"order": "F"} if fortran else {}
+        made: Json = {"order": "F"} if fortran else {}
         plain = np.asarray(array.T if fortran else array)
         if plain.dtype.kind == "U":
             width = max(1, plain.dtype.itemsize // 4)
@@ -169,7 +169,7 @@ class Encoder:
             plain = narrow
         return {**made, "array": self._tensor(plain)}
 
-    def _sparse(self, matrix: Any, where: str) -> Any:
+    def _sparse(self, matrix: Any, where: str) -> Json:
         if matrix.format not in ("csr", "csc"):
             matrix = matrix.tocsr()
         parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
@@ -200,7 +200,7 @@ def _narrow(array: Array) -> Array:
     return array
 
 
-def _refusal(value: Any, where: str) -> str:
+def _refusal(value: object, where: str) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return f"{where} is a random generator; model.set_params(random_state=an integer or None) before saving."
@@ -225,7 +225,7 @@ class Decoder:
 
     def __init__(self, tensors: dict[str, Array]) -> None:
         self._tensors = tensors
-        self._made: dict[Any, Array] = {}
+        self._made: dict[str, Array] = {}
         self._left = _WORK * sum(tensor.nbytes for tensor in tensors.values()) + _FREE
 
     def _spend(self, work: int) -> None:
@@ -244,38 +244,38 @@ class Decoder:
                 return method(self, value)
         raise ModelFileError(f"the model holds a value of an unknown kind: {sorted(value)[:5]}.")
 
-    def _tuple(self, value: dict[str, Any]) -> Any:
+    def _tuple(self, value: Json) -> tuple[object, ...]:
         return tuple(self.decode(_list(value["tuple"])))
 
-    def _dict(self, value: dict[str, Any]) -> Any:
+    def _dict(self, value: Json) -> dict[object, object]:
         return {self.decode(key): self.decode(item) for key, item in _list(value["dict"])}
 
-    def _float(self, value: dict[str, Any]) -> Any:
+    def _float(self, value: Json) -> float:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[value["float"]]
 
-    def _scalar(self, value: dict[str, Any]) -> Any:
+    def _scalar(self, value: Json) -> Any:
         array = self.decode(value["scalar"])
         if not isinstance(array, np.ndarray) or array.ndim:
             raise ModelFileError("a scalar in the model is not one.")
         return array[()]
 
-    def _dtype(self, value: dict[str, Any]) -> Any:
+    def _dtype(self, value: Json) -> DType | type:
         dtype = _dtype(value["dtype"])
         return dtype.type if value.get("type") else dtype
 
-    def _ufunc(self, value: dict[str, Any]) -> Any:
+    def _ufunc(self, value: Json) -> np.ufunc:
         found = vars(np).get(value["ufunc"])
         if not isinstance(found, np.ufunc):
             raise ModelFileError(f"NumPy has no function called {value['ufunc']!r}.")
         return found
 
-    def _objects(self, value: dict[str, Any]) -> Any:
+    def _objects(self, value: Json) -> Array:
         items = self.decode(_list(value["objects"]))
         array = np.empty(len(items), object)
         array[:] = items
         return array.reshape(value["shape"])
 
-    def _array(self, value: dict[str, Any]) -> Any:
+    def _array(self, value: Json) -> Array:
         key = repr(sorted(value.items()))
         if key not in self._made:
             array = self._make(value)
@@ -284,7 +284,7 @@ class Decoder:
             self._made[key] = array
         return self._made[key]
 
-    def _make(self, value: dict[str, Any]) -> Any:
+    def _make(self, value: Json) -> Array:
         if "upper" in value:
             array = _triangle(self._tensors[value["upper"]], value["size"])
         elif "signs" in value:
@@ -309,7 +309,7 @@ class Decoder:
                 array = np.ldexp(array, int(np.clip(value["exponent"], -2000, 2000)))
         return array.T if value.get("order") == "F" else array
 
-    def _sparse(self, value: dict[str, Any]) -> Any:
+    def _sparse(self, value: Json) -> Any:
         make = {
             "csr_matrix": scipy.sparse.csr_matrix,
             "csr_array": scipy.sparse.csr_array,
@@ -338,7 +338,7 @@ class Decoder:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _class(self, value: dict[str, Any]) -> Any:
+    def _class(self, value: Json) -> Any:
         name: str = value["class"] if isinstance(value["class"], str) else ""
         cls = classes().get(name)
         if cls is None:
@@ -361,7 +361,7 @@ class Decoder:
         check(made)
         return made
 
-    _decoders: ClassVar[Mapping[str, Callable[[Decoder, dict[str, Any]], Any]]] = {
+    _decoders: ClassVar[Mapping[str, Callable[[Decoder, Json], Any]]] = {
         "class": _class,
         "sparse": _sparse,  # before array
         "array": _array,
@@ -377,13 +377,13 @@ class Decoder:
     }
 
 
-def _dtype(name: Any) -> np.dtype[Any]:
+def _dtype(name: object) -> DType:
     if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufcUOSV]\d{0,6}", name):
         raise ModelFileError("a dtype in the model is not one.")
     return np.dtype(name)
 
 
-def _triangle(values: Array, m: Any) -> Array:
+def _triangle(values: Array, m: object) -> Array:
     if type(m) is not int or values.shape != (m * (m + 1) // 2,):
         raise ModelFileError("a triangle of the wrong size.")
     return unpack_upper(values, m)
@@ -399,13 +399,13 @@ def _unpacked(bits: Array, shape: Any) -> Array:
     return signs.reshape(shape)
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise ModelFileError("a list in the model is not one.")
     return value
 
 
-def _statistics(state: dict[str, Any]) -> RidgeStatistics:
+def _statistics(state: Json) -> RidgeStatistics:
     m, k = state["moment"].shape
     shapes = {
         "moment": (m, k),
@@ -423,7 +423,7 @@ def _statistics(state: dict[str, Any]) -> RidgeStatistics:
     return RidgeStatistics.from_arrays(state)
 
 
-def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
+def _dataclass(cls: Any, state: Json) -> Any:
     known, needed = _fields(cls)
     if not needed <= state.keys() <= known:
         raise ModelFileError(f"{cls.__name__} has the fields {sorted(known)}; the model gives {sorted(state)}.")
@@ -431,7 +431,7 @@ def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
 
 
 @cache
-def _fields(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
+def _fields(cls: type) -> tuple[frozenset[str], frozenset[str]]:
     """Return the fields of a dataclass, and those without a default."""
     known = [field for field in fields(cls) if field.init]
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
@@ -443,7 +443,7 @@ def _parameters(cls: Any) -> frozenset[str]:
     return frozenset(inspect.signature(cls.__init__).parameters) - {"self"}
 
 
-def _estimator(cls: Any, state: dict[str, Any]) -> Any:
+def _estimator(cls: Any, state: Json) -> Any:
     """Build an estimator: its constructor stores the parameters; attributes set by `fit` are then restored."""
     parameters = _parameters(cls)
     made = cls(**{name: item for name, item in state.items() if name in parameters})

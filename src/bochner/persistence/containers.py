@@ -16,12 +16,14 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from bochner.backends import Array
+from bochner.backends import Array, DType
 from bochner.outputs import replacing
+
+Json: TypeAlias = dict[str, Any]
 
 MAX_HEADER = 1 << 24  # largest header, in bytes
 MAX_VALUES = 1 << 20  # largest number of values in the header: parsed JSON is about 50 times larger than its text
@@ -54,7 +56,7 @@ def write(path: str | os.PathLike[str], model: str, tensors: Mapping[str, Array]
     """Write the JSON of a model and its tensors (C-contiguous, of types in `TYPE_NAMES`): all of it, or nothing."""
     # types with larger items first, so that every tensor lies at a multiple of its items
     ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)
-    header: dict[str, Any] = {"__metadata__": {"bochner": model, "digest": digest(model, ordered)}}
+    header: Json = {"__metadata__": {"bochner": model, "digest": digest(model, ordered)}}
     stop = 0
     for name, tensor in ordered:
         start, stop = stop, stop + tensor.nbytes
@@ -96,16 +98,16 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
     return model, tensors
 
 
-def parse(text: bytes | str, path: Any) -> dict[str, Any]:
+def parse(text: bytes | str, path: str | os.PathLike[str]) -> Json:
     """Parse a JSON object without repeated names, not nested too deeply."""
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, object]]) -> Json:
         found = dict(pairs)
         if len(found) != len(pairs):
             raise ValueError("a name occurs twice")
         return found
 
-    def refuse(constant: str) -> Any:
+    def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no JSON")
 
     try:
@@ -131,7 +133,7 @@ def digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
     return f"{_SUMS}{total:08x}"
 
 
-def _digested(model: str, tensors: Iterable[tuple[str, Array]]) -> Iterator[Any]:
+def _digested(model: str, tensors: Iterable[tuple[str, Array]]) -> Iterator[bytes | memoryview]:
     yield _told(model)
     for name, tensor in tensors:
         yield _described(name, tensor)
@@ -152,11 +154,11 @@ def _described(name: str, tensor: Array) -> bytes:
     return _told(f"\0{name}\0{TYPE_NAMES[tensor.dtype]}\0{tensor.shape}\0")
 
 
-def _bytes(tensor: Array) -> Any:
-    return tensor.reshape(-1).view(np.uint8).data if tensor.size else b""
+def _bytes(tensor: Array) -> memoryview:
+    return tensor.reshape(-1).view(np.uint8).data if tensor.size else memoryview(b"")
 
 
-def _check_header(text: bytes, path: Any) -> None:
+def _check_header(text: bytes, path: str | os.PathLike[str]) -> None:
     values = sum(map(text.count, (b",", b"[", b"{")))
     if len(text) > MAX_HEADER or values > MAX_VALUES:
         raise ModelFileError(
@@ -165,7 +167,7 @@ def _check_header(text: bytes, path: Any) -> None:
         )
 
 
-def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+def _places(header: Json, size: int, path: str | os.PathLike[str]) -> list[tuple[str, DType, tuple[int, ...]]]:
     """List names, types and shapes in the order of the file; the tensors must fill the `size` bytes exactly."""
     found = []
     for name, entry in header.items():
@@ -194,5 +196,5 @@ def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.
     return [(name, dtype, shape) for _, _, name, dtype, shape in found]
 
 
-def _are_counts(values: Any) -> bool:
+def _are_counts(values: object) -> bool:
     return isinstance(values, list) and all(type(v) is int and 0 <= v < 1 << 62 for v in values)

@@ -9,8 +9,6 @@ at once where nothing is marked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -31,9 +29,7 @@ from bochner.backends._triton.transforms import (
     threads_part,
 )
 from bochner.backends.plans import Plans
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 _TURN = 2.0 * np.pi
 _LARGE = 11.0 / _TURN  # turns from which on phases are computed in float64

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import triton
@@ -28,9 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from bochner.backends import Array
 from bochner.backends._triton.blocks import cos_sin, whole
 from bochner.backends.plans import Plans, Tile
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 _TURN = 2.0 * np.pi
 _LEAST = Tile(64, 32)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from bochner.backends.plans import Tile
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 _SIZE = 64  # rows and columns of a tile
 _MULTIPLE = 32  # numbers of rows and columns are multiples of it, as in torch's `grams`

@@ -7,17 +7,13 @@ is the sum of three.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import triton
 import triton.language as tl
 
 from bochner.backends import Array
 from bochner.backends.plans import Tile
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 _OUTPUTS = 64  # columns of the result in a tile
 _CACHED = 1 << 18  # bytes of the rows that a program caches

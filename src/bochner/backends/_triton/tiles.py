@@ -11,8 +11,6 @@ the same order every time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import triton
 import triton.language as tl
 from triton.experimental import gluon
@@ -21,9 +19,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from bochner.backends._triton.dense import layout_of, product
 from bochner.backends.plans import Plans, Tile
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 FORMS = ("absolute", "squared", "gaussian", "matern12", "matern32", "matern52", "laplacian", "polynomial")
 SQUARES = ("gaussian", "matern12", "matern32", "matern52", "polynomial")  # kernels computed from products of rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import triton
 from triton.experimental import gluon
@@ -11,9 +10,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from bochner.backends._triton.layouts import tile
-
-if TYPE_CHECKING:
-    from bochner.backends.torch.memory import Tensor
+from bochner.backends.torch.memory import Tensor
 
 _HALVES_BITS = 15  # log2 of the columns from which on a row is transformed in two halves
 _ANY_COUNT = ("n",)  # arguments whose values do not trigger a new compilation
