@@ -14,7 +14,7 @@ from bochner.draws.keys import Key
 from bochner.linalg.least_squares import _whiten
 from bochner.ridge.krylov import heavy_ball
 from bochner.ridge.matrices import gram_product, residual_product
-from bochner.sketches import SKETCH_LAWS, as_sketch_law
+from bochner.sketches import SKETCH_LAWS, SparseSign, as_sketch_law
 from bochner.theory import GaussianSketchBound
 from laws import assert_unbiased
 from matrices import FORMS, with_eigenvalues, with_singular_values
@@ -169,7 +169,7 @@ def test_a_law_that_misses_rows_is_noticed(dependent, method):
 
 def test_undamped_iteration_diverges_where_momentum_converges():
     A, b = tall(2000, 40, 100.0, 1.0)
-    white = _whiten(A, b[:, None], "sparse_sign", 160, Key(0))
+    white = _whiten(A, b[:, None], SparseSign(), 160, Key(0))
     assert white.rho == 0.25
 
     def gram(Y):

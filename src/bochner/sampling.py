@@ -41,10 +41,6 @@ def _chi(n_rows: int, dimension: int, key: Key) -> Array:
     return np.sqrt(2.0 * gammaincinv(dimension / 2.0, u))
 
 
-def _signs(shape: tuple[int, ...], key: Key) -> Array:
-    return (2 * key.generator().integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
-
-
 def _n_blocks(n_rows: int, width: int) -> int:
     return -(-n_rows // width)
 
@@ -216,7 +212,7 @@ class Structured(RowLaw):
 
     def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
         p = self._width(n_features)
-        signs = _signs((_n_blocks(n_rows, p), 3, p), key.child("signs"))
+        signs = key.child("signs").signs((_n_blocks(n_rows, p), 3, p))
         return HadamardBlocks(n_features, signs, _chi(n_rows, p, key).astype(np.float32))
 
 
@@ -234,7 +230,7 @@ class Fastfood(RowLaw):
         lengths = _chi(n_rows, p, key) / (norms * np.sqrt(p))
         return FastfoodBlocks(
             n_features,
-            _signs((blocks, p), key.child("signs")),
+            key.child("signs").signs((blocks, p)),
             _permutations(blocks, p, key),
             gains.astype(np.float32),
             lengths.astype(np.float32),
@@ -251,7 +247,7 @@ class FastfoodFFT(RowLaw):
         blocks = _n_blocks(n_rows, 2 * n_features)
         gains = key.child("gains").generator().standard_normal((blocks, n_features, 2)).astype(np.float32)
         return FFTBlocks(
-            _signs((blocks, n_features), key.child("signs")),
+            key.child("signs").signs((blocks, n_features)),
             _permutations(blocks, n_features, key),
             gains.view(np.complex64)[..., 0],
             np.ones(n_rows, np.float32),
@@ -269,7 +265,7 @@ class Circulant(RowLaw):
         generators = key.child("generators").generator().standard_normal((blocks, n_features))
         generators /= np.linalg.norm(generators, axis=1, keepdims=True)
         return CirculantBlocks(
-            _signs((blocks, n_features), key.child("signs")),
+            key.child("signs").signs((blocks, n_features)),
             generators.astype(np.float32),
             _chi(n_rows, n_features, key).astype(np.float32),
         )
@@ -313,7 +309,7 @@ class KPW(RowLaw):
         matrices = key.child("rows").generator().standard_normal((blocks, k, k))
         return SubsampledBlocks(
             n_features,
-            _signs((blocks, p), key.child("signs")),
+            key.child("signs").signs((blocks, p)),
             picks.astype(np.int32),
             matrices.astype(np.float32),
             np.full(n_rows, 1.0 / np.sqrt(k), np.float32),

@@ -48,9 +48,12 @@ class SketchLaw(ABC):
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         """Draw S of shape (n_components, n_features)."""
 
-    @abstractmethod
     def moment(self, rank: int, n_features: int) -> float:
-        """Bound of n_components · E‖QᵀSᵀSQ - I‖_F² over all Q (n_features, rank) with orthonormal columns."""
+        """Bound n_components · E‖QᵀSᵀSQ - I‖_F² over all Q (n_features, rank) with orthonormal columns.
+
+        This is the bound of Gaussian and of sign entries; other schemes override it.
+        """
+        return rank**2 + rank
 
     def distortion(self, rank: int, n_features: int, n_components: int, delta: float) -> float:
         """Return the ε that ‖QᵀSᵀSQ - I‖_F exceeds with probability at most delta."""
@@ -72,9 +75,6 @@ class Gaussian(SketchLaw):
         G /= np.sqrt(n_components)
         return Dense(G)
 
-    def moment(self, rank: int, n_features: int) -> float:
-        return rank**2 + rank
-
 
 @dataclass(frozen=True)
 class Rademacher(SketchLaw):
@@ -83,11 +83,8 @@ class Rademacher(SketchLaw):
     extends: ClassVar[bool] = True
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
-        signs = _signs((n_components, n_features), key.child("signs"))
+        signs = key.child("signs").signs((n_components, n_features))
         return Signs(signs, np.full(n_components, n_components**-0.5))
-
-    def moment(self, rank: int, n_features: int) -> float:
-        return rank**2 + rank
 
 
 class _Thinned(SketchLaw):
@@ -104,7 +101,7 @@ class _Thinned(SketchLaw):
         # positions in row-major order, by their geometric gaps: O(nnz), and more rows extend the same draw
         places = _thin(n_components * n_features, 1.0 / s, key.child("places"))
         rows, columns = np.divmod(places, n_features)
-        signs = _signs((len(places),), key.child("signs"))
+        signs = key.child("signs").signs((len(places),))
         order = np.argsort(columns, kind="stable")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_features))])
         lengths = np.full(n_components, np.sqrt(s / n_components))
@@ -167,7 +164,7 @@ class _Transformed(SketchLaw):
 
     def _draw(self, width: int, n_components: int, key: Key) -> tuple[Array, Array, Array]:
         blocks = -(-n_components // width)
-        signs = _signs((blocks, width), key.child("signs"))
+        signs = key.child("signs").signs((blocks, width))
         picks = [key.child("picks").child(block).generator().permutation(width) for block in range(blocks)]
         lengths = np.full(n_components, n_components**-0.5)
         return signs, np.concatenate(picks)[:n_components].astype(np.int32), lengths
@@ -179,9 +176,6 @@ class SRHT(_Transformed):
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         return SubsampledHadamard(n_features, *self._draw(next_power_of_two(n_features), n_components, key))
-
-    def moment(self, rank: int, n_features: int) -> float:
-        return rank**2 + rank
 
 
 @dataclass(frozen=True)
@@ -233,7 +227,7 @@ class FJLT(SketchLaw):
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         p = next_power_of_two(n_features)
-        signs = _signs((1, p), key.child("flips"))
+        signs = key.child("flips").signs((1, p))
         spread = SubsampledHadamard(n_features, signs, np.arange(p, dtype=np.int32), np.full(p, p**-0.5))
         return Chained(VerySparse(self._density(p)).sample(p, n_components, key), spread)
 
@@ -271,13 +265,10 @@ class SparseSign(SketchLaw):
             rows[:, i] = u[:, i] * (top + 1)
             taken = (rows[:, :i] == rows[:, i, None]).any(axis=1)
             rows[taken, i] = top
-        signs = _signs((n_features, zeta), key.child("signs"))
+        signs = key.child("signs").signs((n_features, zeta))
         indptr = np.arange(n_features + 1, dtype=np.int64) * zeta
         lengths = np.full(n_components, zeta**-0.5)
         return SparseRows(indptr.astype(np.int32), rows.ravel(), signs.ravel(), lengths)
-
-    def moment(self, rank: int, n_features: int) -> float:
-        return rank**2 + rank
 
 
 @dataclass(frozen=True)
@@ -288,9 +279,6 @@ class CountSketch(SketchLaw):
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         return SparseSign(1).sample(n_features, n_components, key)
-
-    def moment(self, rank: int, n_features: int) -> float:
-        return rank**2 + rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,10 +470,6 @@ def _kept(values: Array, shape: tuple[int, int], squared: bool = False) -> Array
 def _normalised(weights: Array) -> Array:
     total = weights.sum()
     return weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
-
-
-def _signs(shape: tuple[int, ...], key: Key) -> Array:
-    return (2 * key.generator().integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
 
 
 def _thin(n: int, probability: float, key: Key) -> Array:

@@ -63,6 +63,10 @@ class Key:
         generator.bit_generator.advance(start // 4)  # type: ignore[attr-defined]  # Philox counts by four
         return generator.random(start % 4 + n)[start % 4 :]
 
+    def signs(self, shape: tuple[int, ...]) -> NDArray[np.int8]:
+        """Draw independent signs ±1."""
+        return (2 * self.generator().integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
+
     @classmethod
     def from_random_state(cls, random_state: Seed) -> Key:
         """Make a key from what scikit-learn calls a random state: None, an int, a RandomState or a Generator."""

@@ -383,13 +383,11 @@ def _coarse(spectrum: RadialSpectrum) -> _Table:
     return _Table(columns[:, columns[2] <= TOLERANCE / 10.0])
 
 
-def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
-    """Cut steps until F is a cubic in each, from its values and slopes at the ends.
+def _refined(spectrum: RadialSpectrum, table: _Table) -> tuple[_Table, Array]:
+    """Cut steps until F is a cubic in each, from its values and slopes at the ends; return the errors of the steps.
 
     Where F is off by δ within a step h, the kernel at distance r is off by about r δ h, and by no more than the mass.
     """
-    if not len(table):
-        return SpectralFinding(None, "its transform is lost in rounding", mass=0.0)
     off = np.full(len(table) - 1, np.inf)
     while (
         spectrum.blur < TOLERANCE and off.max() > _STEP and len(table) < 8000
@@ -408,6 +406,14 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
         off[at] = parts[0]
         off = np.insert(off, at + 1, parts[1])
         table = table.with_rows(at + 1, middle)
+    return table, off
+
+
+def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
+    """Find the distribution function by a table that is fine enough, or say why there is none."""
+    if not len(table):
+        return SpectralFinding(None, "its transform is lost in rounding", mass=0.0)
+    table, off = _refined(spectrum, table)
     negative = _negative(spectrum, table)
     if negative is not None:
         return negative

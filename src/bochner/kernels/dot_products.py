@@ -289,12 +289,7 @@ class ArcCosine(Kernel):
 
     def block(self, X: Array, Y: Array) -> Array:
         order = int(self.order)
-        dtype = X.dtype
-        X, Y = (dense(A).astype(float) for A in (X, Y))
-        x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
-        U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
-        # the angle comes from the chord, which is exact for close directions; arccos of the product is not
-        angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
+        (x, _), (y, _), angle = _polar(dense(X).astype(float), dense(Y).astype(float))
         cosine, sine = np.cos(angle), np.sin(angle)
         if order == 0:
             J, size = np.pi - angle, np.outer(x > 0, y > 0).astype(float)
@@ -302,14 +297,11 @@ class ArcCosine(Kernel):
             J, size = sine + (np.pi - angle) * cosine, np.outer(x, y)
         else:
             J, size = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2), np.outer(x, y) ** 2
-        return (J * size / np.pi).astype(dtype)
+        return (J * size / np.pi).astype(X.dtype)
 
     def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         order, dtype = int(self.order), X.dtype
-        X, Y = X.astype(float), Y.astype(float)
-        x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
-        U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
-        angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
+        (x, U), (y, V), angle = _polar(X.astype(float), Y.astype(float))
         cosine, sine = np.cos(angle), np.sin(angle)
         # k = |x|^n |y|^n J(angle) / π with -J'(angle) = sine · turn, and sine · ∇angle = -(v - cosine u) / |x|
         if order == 0:
@@ -326,6 +318,14 @@ class ArcCosine(Kernel):
     def block_diagonal(self, X: Array) -> Array:
         order, s = int(self.order), squared_norms(X)
         return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
+
+
+def _polar(X: Array, Y: Array) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+    """Return the norms and directions of the rows of X and of Y, and the angles between them, (n, m)."""
+    x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
+    U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
+    # the angle comes from the chord, which is exact for close directions; arccos of the product is not
+    return (x, U), (y, V), 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
 
 
 class AdditiveChi2(Kernel):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_fraction
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.linalg.reports import LowRank, error_estimates, exact_error, frobenius_norm, met
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_square,
@@ -67,7 +69,7 @@ class Eigh(LowRank):
         return self.vectors * self.values, self.vectors.T
 
 
-def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
+def check_rank(rank: int | None, tol: float | None, limit: int) -> tuple[int, float | None]:
     """Return the rank, at most `limit`, and the tolerance, of which exactly one is given."""
     if (rank is None) == (tol is None):
         raise ValueError("give either a rank or a tol: the rank fixes the cost, the tol the error.")
@@ -76,7 +78,9 @@ def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
     return min(check_count("rank", rank), limit), None
 
 
-def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, project: bool) -> tuple[Array, Array]:
+def _grow(
+    A: Matrix, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, project: bool
+) -> tuple[Array, Array]:
     """Extend the orthonormal rows Q by directions found from Y = (AΩ)ᵀ, and with `project` B = QA with them.
 
     "subspace" keeps only the last block; "krylov" keeps every block (Musco & Musco 2015), and Q_j A, which the next
@@ -119,7 +123,7 @@ class _Projection:
 
 
 def _project(
-    A: Any,
+    A: Matrix,
     rank: int,
     tol: float | None,
     oversampling: int,
@@ -161,14 +165,14 @@ def _project(
 
 
 def range_finder(
-    A: Any,
+    A: MatrixLike,
     rank: int | None = None,
     *,
     tol: float | None = None,
     oversampling: int = 10,
     n_iter: int = 0,
     iteration: str = "subspace",
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Range:
     """Find orthonormal columns Q with QQᵀA close to A.
 
@@ -210,14 +214,14 @@ def range_finder(
 
 
 def randomized_svd(
-    A: Any,
+    A: MatrixLike,
     rank: int | None = None,
     *,
     tol: float | None = None,
     oversampling: int = 10,
     n_iter: int = 3,
     iteration: str = "krylov",
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> SVD:
     """Compute leading singular values and vectors from a few products with A and its transpose.
 
@@ -275,7 +279,7 @@ def randomized_svd(
     return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates, tol)).times(unit)
 
 
-def _svd_error(A: Any, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Projection, dict[str, Estimate]]:
+def _svd_error(A: Matrix, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Projection, dict[str, Estimate]]:
     """Return the error ‖A - U diag(s) Vt‖_F of the k leading singular values s of QA.
 
     By Pythagoras its square is ‖A‖² - ‖s[:k]‖² where ‖A‖ is known; elsewhere, and where that cancels, it is that of
@@ -300,14 +304,14 @@ def _thin_lq(B: Array) -> tuple[Array, Array]:
 
 
 def randomized_eigh(
-    A: Any,
+    A: MatrixLike,
     rank: int | None = None,
     *,
     tol: float | None = None,
     oversampling: int = 10,
     n_iter: int = 3,
     iteration: str = "krylov",
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Eigh:
     """Compute the eigenvalues of largest magnitude, and their vectors, of a symmetric matrix.
 
@@ -369,7 +373,7 @@ def _smallest_rank(values: Array, difference: Array, goal: float) -> int:
     return max(1, int(np.argmax(tails + error <= max(goal**2, error) * (1 + 1e-12))))
 
 
-def _options(oversampling: Any, n_iter: Any, iteration: Any) -> tuple[int, int, str]:
+def _options(oversampling: int, n_iter: int, iteration: str) -> tuple[int, int, str]:
     return (
         check_count("oversampling", oversampling, least=0, advice="0 adds no columns."),
         check_count("n_iter", n_iter, least=0, advice="0 reads the matrix once."),

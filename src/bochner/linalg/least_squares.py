@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
-from bochner.backends import Array, is_sparse
+from bochner.backends import Array, DType, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
+from bochner.linalg.reports import largest_ratio
 from bochner.ridge.krylov import heavy_ball, lsqr
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_targets,
@@ -56,14 +59,20 @@ class _Whitening:
         return float(self.s[0] / self.s[-1]) if len(self.s) else 1.0
 
 
-def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]:
-    """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
-    law = as_sketch_law(law)
-    if isinstance(A, Operator) and type(law).resolve is not SketchLaw.resolve:
+def resolved(law: SketchLaw, A: Matrix, key: Key) -> SketchLaw:
+    """Return the scheme with what it needs to know of the rows of A, or an error if A is an operator."""
+    if not isinstance(A, Operator):
+        return law.resolve(A, key)
+    if type(law).resolve is not SketchLaw.resolve:
         raise ValueError(f"{law!r} needs the entries of the matrix, which an operator does not give; use another law.")
-    S = (law if isinstance(A, Operator) else law.resolve(A, key)).sample(A.shape[0], size, key)
+    return law
 
-    def product(B: Any) -> Array:
+
+def sketch_rows(A: Matrix, size: int, law: SketchLaw, key: Key) -> Callable[[Matrix], Array]:
+    """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
+    S = resolved(law, A, key).sample(A.shape[0], size, key)
+
+    def product(B: Matrix) -> Array:
         if isinstance(B, Operator):
             return np.hstack([S @ block for block in column_blocks(B)])
         if is_sparse(B) and not law.accepts_sparse:
@@ -74,15 +83,15 @@ def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]
 
 
 def lstsq(
-    A: Any,
-    b: Any,
+    A: MatrixLike,
+    b: ArrayLike,
     *,
     method: str = "iterative",
-    law: Any = "sparse_sign",
+    law: str | SketchLaw = "sparse_sign",
     sketch_size: int | None = None,
     tol: float | None = None,
     max_iter: int = 100,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Solution:
     """Solve the least squares problem min ‖A x - b‖ for tall A, through a sketch S A with far fewer rows.
 
@@ -151,7 +160,7 @@ def lstsq(
 
 
 def _solved(
-    A: Any, B: Array, method: str, law: Any, sketch_size: Any, tol: float | None, limit: int, key: Key
+    A: Matrix, B: Array, method: str, law: SketchLaw, sketch_size: int | None, tol: float | None, limit: int, key: Key
 ) -> tuple[Array, Report]:
     if A.shape[0] < A.shape[1]:
         if method == "sketch":
@@ -173,7 +182,7 @@ def _solved(
     return X, _report(A, B, X, state, white, name, steps, tol, notes)
 
 
-def _size(shape: tuple[int, int], size: Any, method: str) -> int:
+def _size(shape: tuple[int, int], size: int | None, method: str) -> int:
     n, d = shape
     if size is not None:
         size = check_count("sketch_size", size)
@@ -187,11 +196,11 @@ def _size(shape: tuple[int, int], size: Any, method: str) -> int:
     return wanted if 2 * wanted <= n else n
 
 
-def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
+def _whiten(A: Matrix, B: Array, law: SketchLaw, size: int, key: Key) -> _Whitening:
     n, d = A.shape
     if size < n:
         S = sketch_rows(A, size, law, key)
-        SA, SB, rho, stretch = S(A), S(B), d / size, _stretch(as_sketch_law(law), size, d)
+        SA, SB, rho, stretch = S(A), S(B), d / size, _stretch(law, size, d)
     else:  # the preconditioner is exact and one step is enough
         SA, SB, rho, stretch = dense(A), B, 0.0, (1.0, 1.0)
     # the triangle of [SA, SB] contains Qᵀ S B, so Q is never formed
@@ -205,7 +214,7 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
         directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
         missed = np.linalg.norm(A @ directions, axis=0) / np.linalg.norm(directions, axis=0)
         if (missed > 1e3 * max(d, 16) * np.finfo(SA.dtype).eps * s[0]).any():
-            size = 12 * d if 24 * d <= n and as_sketch_law(law) != SparseSign() else n
+            size = 12 * d if 24 * d <= n and law != SparseSign() else n
             return replace(_whiten(A, B, SparseSign(), size, key.child("again")), notes=(MISSED,))
     return white
 
@@ -235,7 +244,7 @@ class _State:
     floor: Array  # steps that change A x by less than this are not taken
 
     @classmethod
-    def of(cls, A: Any, B: Array, X: Array, white: _Whitening, tol: float | None) -> _State:
+    def of(cls, A: Matrix, B: Array, X: Array, white: _Whitening, tol: float | None) -> _State:
         residual, gradient = residual_product(A, X, B)
         c = white.N.T @ gradient
         s = white.s[:, None]
@@ -253,10 +262,12 @@ class _State:
 
     def improved(self, other: _State, better: Array) -> _State:
         """Return this state, with the other's columns where they are better."""
-        return _State(*(np.where(better, getattr(other, f.name), getattr(self, f.name)) for f in fields(self)))
+        return _State(*(np.where(better, b, a) for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def _refined(A: Any, B: Array, white: _Whitening, tol: float | None, solve: Any) -> tuple[Array, _State, int]:
+def _refined(
+    A: Matrix, B: Array, white: _Whitening, tol: float | None, solve: Callable[[_State], tuple[Array, int]]
+) -> tuple[Array, _State, int]:
     """Improve the sketched solution by whitened corrections y(state) until the backward error is at rounding.
 
     The second pass is what makes these methods backward stable; more are needed only for very large conditions.
@@ -280,7 +291,7 @@ def _refined(A: Any, B: Array, white: _Whitening, tol: float | None, solve: Any)
 
 
 def _iterative(
-    A: Any, B: Array, white: _Whitening, tol: float | None, limit: int
+    A: Matrix, B: Array, white: _Whitening, tol: float | None, limit: int
 ) -> tuple[Array, _State, int, tuple[str, ...], str]:
     N = white.N
 
@@ -304,7 +315,7 @@ class _DivergedError(Exception):
         self.steps = steps
 
 
-def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limit: int) -> tuple[Array, _State, int]:
+def _preconditioned(A: Matrix, B: Array, white: _Whitening, tol: float | None, limit: int) -> tuple[Array, _State, int]:
     N = white.N
     return _refined(
         A,
@@ -315,7 +326,9 @@ def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limi
     )
 
 
-def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, key: Key) -> tuple[Array, Report]:
+def _wide(
+    A: Matrix, B: Array, law: SketchLaw, size: int | None, tol: float | None, limit: int, key: Key
+) -> tuple[Array, Report]:
     """Find the solution of minimum norm for n < d: LSQR on Mᵀ A x = Mᵀ b, M = U / s from A Sᵀ = U diag(s) Vᵀ (LSRN)."""
     white = _whiten(A.T, np.zeros((A.shape[1], 0), A.dtype), law, _size(A.shape[::-1], size, "precondition"), key)
     M, steps = white.N, 0
@@ -329,15 +342,14 @@ def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, 
             break
         Y, used = lsqr(lambda V: M.T @ (A @ V), lambda U: A.T @ (M @ U), R, eps * left, limit)
         X, steps = X + Y, steps + used
-    left = np.linalg.norm(M.T @ (B - A @ X), axis=0)
-    residual = float((left / np.where(target > 0, target, 1.0)).max(initial=0.0))
+    residual = largest_ratio(np.linalg.norm(M.T @ (B - A @ X), axis=0), target)
     done = residual <= (100.0 * eps * white.condition if tol is None else 10.0 * tol)
     name = "LSQR, sketch-preconditioned, minimum norm"
     return X, Report(name, steps, bool(done), residual, {}, _rank_note(A, white))
 
 
 def _report(
-    A: Any,
+    A: Matrix,
     B: Array,
     X: Array,
     state: _State,
@@ -361,7 +373,7 @@ def _report(
     return Report(name, steps, converged, backward, estimates, (*notes, *_rank_note(A, white)))
 
 
-def _condition(white: _Whitening, dtype: Any) -> Estimate:
+def _condition(white: _Whitening, dtype: DType) -> Estimate:
     """Estimate the condition of A by that of S A, whose singular values differ by factors within the stretch."""
     if white.stretch is None or not len(white.s):
         return Estimate.without_interval(white.condition)
@@ -388,7 +400,7 @@ def _excess(state: _State, white: _Whitening, rounding: Array) -> Estimate:
     return Estimate(ratio(1.0), 0.0, ratio(least), ratio(most), 0, 1.0 if least == most else CONFIDENCE)
 
 
-def _rank_note(A: Any, white: _Whitening) -> tuple[str, ...]:
+def _rank_note(A: Matrix, white: _Whitening) -> tuple[str, ...]:
     rank, full = len(white.s), min(A.shape)
     note = f"A has numerical rank {rank} of {full}: this is the solution of minimum norm"
     return (*white.notes, note) if rank < full else white.notes

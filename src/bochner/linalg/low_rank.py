@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.linalg.factorizations import Eigh, check_rank, randomized_svd
+from bochner.linalg.least_squares import resolved
 from bochner.linalg.reports import LowRank, error_estimates, frobenius_norm, met
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_square,
@@ -27,7 +31,7 @@ from bochner.ridge.matrices import (
 )
 from bochner.ridge.preconditioners import N_PROBES, gaussian, shifted_nystrom
 from bochner.ridge.reports import Estimate, Report
-from bochner.sketches import as_sketch_law
+from bochner.sketches import SketchLaw, as_sketch_law
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,13 @@ class Factors(LowRank):
 
 
 def nystrom(
-    A: Any,
+    A: MatrixLike,
     rank: int | None = None,
     *,
     tol: float | None = None,
     oversampling: int = 10,
     n_iter: int = 0,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Eigh:
     """Approximate a positive semi-definite matrix by AΩ(ΩᵀAΩ)⁺ΩᵀA with Gaussian Ω, as eigenvalues and vectors.
 
@@ -121,12 +125,12 @@ def nystrom(
 
 
 def generalized_nystrom(
-    A: Any,
+    A: MatrixLike,
     rank: int,
     *,
     oversampling: float = 1.5,
-    law: Any = "gaussian",
-    random_state: Any = None,
+    law: str | SketchLaw = "gaussian",
+    random_state: Seed = None,
 ) -> Factors:
     """Approximate A by AX (YᵀAX)⁺ YᵀA from one pass over A: a sketch X from the right and a larger Y from the left.
 
@@ -181,9 +185,9 @@ def generalized_nystrom(
     return Factors(left, right, report).times(unit)
 
 
-def _drawn(law: Any, A: Any, size: int, key: Key) -> Array:
+def _drawn(law: SketchLaw, A: Matrix, size: int, key: Key) -> Array:
     """Draw S as an array of shape (size, rows of A)."""
-    return np.asarray(law.resolve(A, key).sample(A.shape[0], size, key).to_dense())
+    return np.asarray(resolved(law, A, key).sample(A.shape[0], size, key).to_dense())
 
 
 SELECTIONS = ("pivoted", "leverage", "adaptive", "norm", "uniform")
@@ -224,7 +228,7 @@ class CUR(LowRank):
         return self.C, self.U @ self.R
 
 
-def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = None) -> CX:
+def cx(A: MatrixLike, rank: int, *, selection: str | ArrayLike = "pivoted", random_state: Seed = None) -> CX:
     """Approximate A by `rank` of its columns: C X with C = A[:, indices] and the best X = C⁺A.
 
     Parameters
@@ -265,13 +269,13 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
 
 
 def cur(
-    A: Any,
+    A: MatrixLike,
     rank: int,
     *,
     n_rows: int | None = None,
-    selection: Any = "pivoted",
-    row_selection: Any = None,
-    random_state: Any = None,
+    selection: str | ArrayLike = "pivoted",
+    row_selection: str | ArrayLike | None = None,
+    random_state: Seed = None,
 ) -> CUR:
     """Approximate A by some of its columns C and rows R: C U R with the best U = C⁺AR⁺.
 
@@ -321,13 +325,13 @@ def cur(
     return CUR(C, U, R, indices, rows, report).times(unit)
 
 
-def _probed(A: Any, key: Key) -> tuple[Array, Array, Estimate]:
+def _probed(A: Matrix, key: Key) -> tuple[Array, Array, Estimate]:
     probes = gaussian((A.shape[1], N_PROBES), A, key.child("probes"))
     products = A @ probes
     return probes, products, frobenius_norm(A, products)
 
 
-def _pseudo_inverse(C: Array) -> tuple[Array, Any]:
+def _pseudo_inverse(C: Array) -> tuple[Array, Callable[[Array], Array]]:
     """Return an orthonormal basis Q of the range of C, and solve with C⁺B = solve(QᵀB)."""
     U, s, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
     kept = s > np.finfo(C.dtype).eps * max(C.shape) * s.max(initial=0.0)
@@ -335,7 +339,7 @@ def _pseudo_inverse(C: Array) -> tuple[Array, Any]:
     return U[:, kept], lambda B: weights @ B
 
 
-def _selected(A: Any, rank: Any, selection: Any, key: Key) -> tuple[Array, str]:
+def _selected(A: Matrix, rank: int, selection: str | ArrayLike, key: Key) -> tuple[Array, str]:
     n = A.shape[1]
     if not isinstance(selection, str):
         indices = np.asarray(selection)
@@ -361,7 +365,7 @@ def _selected(A: Any, rank: Any, selection: Any, key: Key) -> tuple[Array, str]:
     return np.sort(_without_repetition(weights, k, key.child("columns"))), method
 
 
-def _squared_norms(A: Any, key: Key) -> Array:
+def _squared_norms(A: Matrix, key: Key) -> Array:
     """Return the squared norms of the columns; those of an operator are estimated from N_PROBES products."""
     if isinstance(A, Operator):
         sketch = A.T @ gaussian((A.shape[0], N_PROBES), A, key.child("norms"))
@@ -380,13 +384,12 @@ def _without_repetition(weights: Array, k: int, key: Key) -> Array:
     return np.lexsort((clocks, times))[:k]
 
 
-def _adaptive(A: Any, k: int, key: Key) -> Array:
+def _adaptive(A: Matrix, k: int, key: Key) -> Array:
     """Sample columns in rounds, by the norms of what the columns taken so far leave (Deshpande et al. 2006)."""
     sketch = left_product(gaussian((A.shape[0], min(A.shape[0], 4 * N_PROBES)), A, key.child("sketch")).T, A)
-    exact = isinstance(A, np.ndarray)
     taken: Array = np.zeros(0, np.intp)
     for round_ in range(8):
-        residual = A if exact else sketch
+        residual = A if isinstance(A, np.ndarray) else sketch
         if len(taken):
             Q = orthonormal(residual[:, taken])
             residual = residual - Q @ (Q.T @ residual)

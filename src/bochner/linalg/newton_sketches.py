@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.linalg.least_squares import sketch_rows
 from bochner.newton.line_search import line_search
 from bochner.newton.losses import Loss, as_loss
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_targets,
@@ -27,7 +29,7 @@ from bochner.ridge.matrices import (
     in_units_with,
 )
 from bochner.ridge.reports import Report, Solution
-from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
+from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, SketchLaw, as_sketch_law
 
 _MOST_TRIES = 50  # of one line search
 
@@ -37,7 +39,7 @@ class _Objective:
     """f(x) = Σ ℓ(aᵢ·x, yᵢ) + Σ alphaⱼ xⱼ² / 2."""
 
     loss: Loss
-    A: Any
+    A: Matrix
     y: Array
     alpha: Array  # (d,)
 
@@ -60,23 +62,29 @@ class _Point:
         f = self.f
         return np.asarray(f.A.T @ f.loss.slope(self.t, f.y) + f.alpha * self.x)
 
+    def gradient_after(self, step: Array, dt: Array, weights: Array) -> Array:
+        """Return the gradient g + Hp after a step p if the objective were quadratic.
+
+        An exact step leaves nothing, and a sketch of m rows about (effective dimension / m) of the squared norm.
+        """
+        return np.asarray(self.gradient + self.f.A.T @ (weights * dt) + self.f.alpha * step)
+
     def moved(self, scale: float, dt: Array, step: Array) -> _Point:
         return _Point(self.f, self.t + scale * dt, self.x + scale * step)
 
 
 def newton_sketch(
-    loss: Any,
-    A: Any,
-    y: Any,
-    alpha: Any,
+    loss: str | Loss,
+    A: MatrixLike,
+    y: ArrayLike,
+    alpha: ArrayLike,
     *,
-    law: Any = "count_sketch",
+    law: str | SketchLaw = "count_sketch",
     sketch_size: int | None = None,
     finish: str = "auto",
-    x0: Any = None,
     tol: float = 1e-8,
     max_iter: int = 100,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Solution:
     """Minimise Σ ℓ(aᵢ·x, yᵢ) + alpha ‖x‖² / 2 by Newton steps whose Hessian BᵀB, B = D^(1/2) A, is sketched.
 
@@ -103,7 +111,6 @@ def newton_sketch(
     finish : {"auto", "sketch"}
         "auto" takes the exact Hessian as soon as the few steps it needs cost less than the sketched ones that are left;
         "sketch" never does.
-    x0 : array of shape (d,) or None
     tol : float
         Stop when the norm of the gradient is at most this share of its norm at 0 or, if that is larger, of the norm it
         would have at 0 if the slopes had random signs; so the units of the data make no difference.
@@ -136,29 +143,26 @@ def newton_sketch(
         raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model for each column.")
     check_choice("finish", finish, ("auto", "sketch"))
     law, tol, limit = as_sketch_law(law), check_positive("tol", tol), check_count("max_iter", max_iter)
-    x = np.zeros(d) if x0 is None else as_targets(x0, d, "x0").astype(np.float64).reshape(d)
     rows = min(d, 256) if sketch_size is None else check_count("sketch_size", sketch_size)
     A, penalties, unit = in_units_with(A, _penalties(alpha, d), 2)
     f = _Objective(loss, A, loss.targets(y.astype(np.float64)), penalties)
-    x, report = _minimise(f, x * unit, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))
+    start = _Point(f, A @ np.zeros(d), np.zeros(d))
+    if not np.isfinite(start.value):
+        raise ValueError("the objective is infinite at the start: divide y by its scale.")
+    x, report = _minimise(start, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))
     residual = report.residual * unit
     return Solution(in_units_of(x, -exponent_of(unit)), replace(report, residual=residual))
 
 
-def _penalties(alpha: Any, d: int) -> Array:
+def _penalties(alpha: ArrayLike, d: int) -> Array:
     penalties = np.asarray(alpha, np.float64)
     if penalties.ndim > 1 or penalties.size not in (1, d) or not np.isfinite(penalties).all() or (penalties < 0).any():
         raise ValueError(f"alpha must be a number >= 0, or one for each of the {d} columns; got {alpha!r}.")
     return np.broadcast_to(penalties, (d,)).copy()
 
 
-def _minimise(
-    f: _Objective, x: Array, law: Any, rows: int, may_finish: bool, tol: float, limit: int, key: Key
-) -> Solution:
-    here = _Point(f, f.A @ x, x)
-    if not np.isfinite(here.value):
-        remedy = "start nearer to zero" if x.any() else "divide y by its scale"
-        raise ValueError(f"the objective is infinite at the start: {remedy}.")
+def _minimise(here: _Point, law: SketchLaw, rows: int, may_finish: bool, tol: float, limit: int, key: Key) -> Solution:
+    f = here.f
     goal = tol * _gradient_size(f, key.child("signs"))
     sketched = exact = 0
     notes: tuple[str, ...] = ()
@@ -181,9 +185,7 @@ def _minimise(
         rounding = 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(here.value))
         moved, scale, _ = line_search(partial(here.moved, dt=dt, step=step), here, decrement, rounding, _MOST_TRIES)
         exact, sketched = exact + use_exact, sketched + (not use_exact)
-        # the gradient after the step of a quadratic objective, g + Hp with the exact Hessian: an exact step leaves
-        # nothing, a sketch of m rows about (effective dimension / m) of its squared norm
-        left = here.gradient + f.A.T @ (weights * dt) + f.alpha * step
+        left = here.gradient_after(step, dt, weights)
         rate = 0.0 if use_exact else float(left @ solve(left)) / decrement
         if rate > 0.1 or (moved is None and not use_exact):
             rows *= 2
@@ -197,11 +199,18 @@ def _minimise(
         size = float(np.linalg.norm(here.gradient))
         if may_finish and quadratic and 0.0 < rate < 1.0:
             use_exact = use_exact or _finish_is_cheaper(f.A, rows, law, rate, size / goal)
-    if sketched:
-        notes = (*notes, f"{sketched} sketched steps, the last with at most {min(rows, f.A.shape[0])} rows")
-    if exact:
-        notes = (*notes, f"{exact} steps with the exact Hessian, which was cheaper than a sketch of {rows} rows")
+    notes += _notes(sketched, exact, rows, f.A.shape[0])
     return Solution(here.x, Report("Newton sketch", sketched + exact, bool(size <= goal), size, {}, notes))
+
+
+def _notes(sketched: int, exact: int, rows: int, n: int) -> tuple[str, ...]:
+    """Say how many steps were sketched, with how many rows at the end, and how many were exact."""
+    notes: tuple[str, ...] = ()
+    if sketched:
+        notes += (f"{sketched} sketched steps, the last with at most {min(rows, n)} rows",)
+    if exact:
+        notes += (f"{exact} steps with the exact Hessian, which was cheaper than a sketch of {rows} rows",)
+    return notes
 
 
 def _gradient_size(f: _Objective, key: Key) -> float:
@@ -211,23 +220,25 @@ def _gradient_size(f: _Objective, key: Key) -> float:
     return float(np.linalg.norm(f.A.T @ np.column_stack([s, signs * s]), axis=0).max())
 
 
-def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:
+def _costs(A: Matrix, rows: int, law: SketchLaw) -> tuple[float, float]:
     """Estimate the cost of a sketched and of an exact step, in multiplications of a dense matrix product.
 
     Measured: a scattered multiplication costs 4 of those in a dense matrix and 40 in a sparse one, a random number 300,
     and the rest of both kinds of step (scaling the rows, gradient, line search) 30 or 100 for each entry.
     """
     n, d = A.shape
-    sparse = is_sparse(A)
-    nnz, weight, besides = (A.nnz, 40.0, 100.0) if sparse else (n * d, 4.0, 30.0)
+    if is_sparse(A):
+        nnz, weight, besides = A.nnz, 40.0, 100.0
+        gram = weight * float((np.diff(A.indptr).astype(np.float64) ** 2).sum())
+    else:
+        nnz, weight, besides, gram = n * d, 4.0, 30.0, n * d**2 / 2.0
     column = min(rows, {Gaussian: rows, Rademacher: rows, Achlioptas: rows / 3, CountSketch: 1}.get(type(law), 8))
     small, large = sorted((rows, d))
     sketch = besides * nnz + column * (weight * nnz + 300.0 * n) + small**2 * large / 2.0 + small**3 / 3.0
-    gram = weight * float((np.diff(A.indptr).astype(np.float64) ** 2).sum()) if sparse else n * d**2 / 2.0
     return sketch, besides * nnz + gram + d**3 / 3.0
 
 
-def _finish_is_cheaper(A: Any, rows: int, law: Any, rate: float, ratio: float) -> bool:
+def _finish_is_cheaper(A: Matrix, rows: int, law: SketchLaw, rate: float, ratio: float) -> bool:
     """Return True if exact steps reduce the gradient by `ratio` at less cost than sketched steps at this rate."""
     digits = 2.0 * np.log10(max(ratio, 1.0))  # digits of the decrement, a squared norm
     sketch, exact = _costs(A, rows, law)
@@ -235,7 +246,7 @@ def _finish_is_cheaper(A: Any, rows: int, law: Any, rate: float, ratio: float) -
     return bool(exact * (1.0 + np.log2(1.0 + digits / gained)) < sketch * digits / gained)
 
 
-def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) -> Array:
+def _hessian_root(A: Matrix, weights: Array, rows: int | None, law: SketchLaw, key: Key) -> Array:
     """Return the sketch S B of B = D^(1/2) A; or, if `rows` is None, BᵀB itself."""
     root = np.sqrt(weights)
     if isinstance(A, Operator):

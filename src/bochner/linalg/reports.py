@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.special import lambertw
 
 from bochner.backends import Array
-from bochner.ridge.matrices import Operator, known_norm
+from bochner.ridge.matrices import Matrix, Operator, known_norm
 from bochner.ridge.reports import DELTA, Estimate, Result
 from bochner.theory.matrix_bounds import trace_upper_factor
 
@@ -39,6 +38,11 @@ class LowRank(Result, ABC):
         """Return the approximation as an array."""
         left, right = self.factors()
         return left @ right
+
+
+def largest_ratio(sizes: Array, scales: Array) -> float:
+    """Return the largest of sizes / scales; a scale of 0 counts as 1."""
+    return float((sizes / np.where(scales > 0, scales, 1.0)).max(initial=0.0))
 
 
 def deviation(n_probes: int, delta: float) -> float:
@@ -130,6 +134,6 @@ def trace_estimate(forms: Array, squares: Array, n: int, n_probes: int | None = 
     return Estimate(mean, error, mean - half, mean + half, n_probes or s)
 
 
-def frobenius_norm(A: Any, products: Array) -> Estimate:
+def frobenius_norm(A: Matrix, products: Array) -> Estimate:
     """Return ‖A‖_F: exact if the entries are known, else estimated from `products` with standard normal columns."""
     return frobenius_estimate(products) if isinstance(A, Operator) else Estimate.exact(known_norm(A))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.draws.keys import Key
-from bochner.linalg.least_squares import lstsq, sketch_rows
-from bochner.linalg.reports import met
+from bochner.draws.keys import Key, Seed
+from bochner.linalg.least_squares import lstsq, resolved, sketch_rows
+from bochner.linalg.reports import largest_ratio, met
 from bochner.ridge.krylov import conjugate_gradient
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_square,
@@ -34,17 +35,17 @@ METHODS = ("precondition", "partial_sketch", "full_sketch")
 
 
 def ridge(
-    A: Any,
-    b: Any,
+    A: MatrixLike,
+    b: ArrayLike,
     alpha: float,
     *,
     method: str = "precondition",
-    law: Any = None,
+    law: str | SketchLaw | None = None,
     sketch_size: int | None = None,
     rank: int | None = None,
     tol: float | None = None,
     max_iter: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Solution:
     """Solve the ridge regression min ‖A x - b‖² + alpha ‖x‖².
 
@@ -116,14 +117,14 @@ def ridge(
 
 
 def gram_solve(
-    A: Any,
-    b: Any,
+    A: MatrixLike,
+    b: ArrayLike,
     alpha: float,
     *,
     rank: int | None = None,
     tol: float = 1e-10,
     max_iter: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Solution:
     """Solve (AAᵀ + alpha I) x = b without the n × n matrix: x = (b - A w) / alpha, w the ridge regression of b on A.
 
@@ -174,7 +175,7 @@ def gram_solve(
         w, inner = ridge(A, left, alpha, rank=rank, max_iter=max_iter, random_state=key)
         tried = X + (left - A @ w) / alpha
         rest = B - A @ (A.T @ tried) - alpha * tried
-        found = float((np.linalg.norm(rest, axis=0) / np.where(sizes > 0, sizes, 1.0)).max(initial=0.0))
+        found = largest_ratio(np.linalg.norm(rest, axis=0), sizes)
         iterations += inner.iterations
         if found >= residual:
             break
@@ -186,7 +187,7 @@ def gram_solve(
     return Solution(X.reshape(b.shape), report)
 
 
-def _check_options(method: str, **options: Any) -> None:
+def _check_options(method: str, **options: object) -> None:
     """Refuse options that the method would ignore."""
     ours = ("rank", "max_iter") if method == "precondition" else ("law", "sketch_size")
     for name, value in options.items():
@@ -195,7 +196,7 @@ def _check_options(method: str, **options: Any) -> None:
             raise ValueError(f"{name} is not used by method={method!r}; remove it, or use {others}.")
 
 
-def _size(shape: tuple[int, int], size: Any, method: str) -> int:
+def _size(shape: tuple[int, int], size: int | None, method: str) -> int:
     n, d = shape
     m = min(20 * d, n) if size is None else check_count("sketch_size", size)
     if method == "full_sketch":
@@ -208,15 +209,14 @@ def _size(shape: tuple[int, int], size: Any, method: str) -> int:
     return m
 
 
-def gradient_residual(A: Any, B: Array, X: Array, alpha: float) -> float:
+def gradient_residual(A: Matrix, B: Array, X: Array, alpha: float) -> float:
     """Return ‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, the largest over columns."""
-    sizes = np.linalg.norm(A.T @ (B - A @ X) - alpha * X, axis=0)
-    scales = np.linalg.norm(A.T @ B, axis=0)
-    return float((sizes / np.where(scales > 0, scales, 1.0)).max(initial=0.0))
+    left = A.T @ (B - A @ X) - alpha * X
+    return largest_ratio(np.linalg.norm(left, axis=0), np.linalg.norm(A.T @ B, axis=0))
 
 
 def _preconditioned(
-    A: Any, B: Array, alpha: float, rank: int | None, tol: float | None, max_iter: int | None, key: Key
+    A: Matrix, B: Array, alpha: float, rank: int | None, tol: float | None, max_iter: int | None, key: Key
 ) -> tuple[Array, Report]:
     n, d = A.shape
     tol = max(1e-10 if tol is None else tol, 4.0 * float(np.finfo(A.dtype).eps))  # not below rounding
@@ -242,7 +242,7 @@ def _preconditioned(
     return X, Report(method, inner.iterations, inner.converged, residual, P.report.estimates, notes)
 
 
-def _partial(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
+def _partial(A: Matrix, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
     S = sketch_rows(A, size, law, key)
     U, z, Vt = scipy.linalg.svd(S(A), full_matrices=False, check_finite=False)
     # x = V (z² + alpha)⁻¹ z Uᵀ S b: the penalty is exact, so any number of rows works
@@ -255,7 +255,7 @@ def _gains(z: Array, alpha: float) -> Array:
     return (wide / (wide * wide + alpha)).astype(z.dtype)[:, None]
 
 
-def _full(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
+def _full(A: Matrix, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
     # S = [S₁ D S₂], two draws of the sketch with n and d columns; the random signs D make E[S₁ᵀDS₂] = 0, and so
     # E[SᵀS] = I, even for sampled rows, whose mean is not zero
     S1 = sketch_rows(A, size, law, key.child("data"))
@@ -268,14 +268,14 @@ def _full(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -
 
 
 def sketched_kernel_ridge(
-    K: Any,
-    y: Any,
+    K: MatrixLike,
+    y: ArrayLike,
     alpha: float,
     *,
     side: str = "right",
-    law: Any = "sparse_sign",
+    law: str | SketchLaw = "sparse_sign",
     sketch_size: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Solution:
     """Solve the kernel ridge regression min ‖K a - y‖² + alpha aᵀKa with a sketch S of m ≪ n rows.
 
@@ -324,7 +324,7 @@ def sketched_kernel_ridge(
     alpha = max(alpha, float(np.finfo(np.float64).tiny))
     check_symmetric(K, "K", "It is not a kernel matrix. Check how it was computed.")
     Y, exponents = in_column_units(y, K.dtype)
-    S = (law if isinstance(K, Operator) else law.resolve(K, key)).sample(n, min(size, n), key)
+    S = resolved(law, K, key).sample(n, min(size, n), key)
     St = np.ascontiguousarray(S.to_dense().T.astype(K.dtype))
     C = np.asarray(K @ St)  # (n, m)
     M = St.T @ C
@@ -343,8 +343,7 @@ def sketched_kernel_ridge(
         whiten = V[:, kept] / np.sqrt(values[kept])
         U, s, Wt = scipy.linalg.svd(C @ whiten, full_matrices=False, check_finite=False)
         a = St @ (whiten @ (Wt.T @ (_gains(s, alpha) * (U.T @ Y))))
-    left = np.linalg.norm(K @ (K @ a + alpha * a - Y), axis=0)
-    scale = np.linalg.norm(K @ Y, axis=0)
-    residual = float((left / np.where(scale > 0, scale, 1.0)).max(initial=0.0))
+    left = K @ (K @ a + alpha * a - Y)
+    residual = largest_ratio(np.linalg.norm(left, axis=0), np.linalg.norm(K @ Y, axis=0))
     a = in_units_of(a, exponents - exponent_of(unit))
     return Solution(a.reshape(y.shape), Report(f"{side} sketch", 0, None, residual))

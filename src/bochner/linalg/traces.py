@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import DTypeLike
 
 from bochner.backends import Array, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.linalg.reports import trace_estimate
 from bochner.ridge.krylov import conjugate_gradient
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     Operator,
     as_matrix,
     as_square,
@@ -49,7 +52,7 @@ class Number(Result):
     def __float__(self) -> float:
         return self.value
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(self.value, dtype)  # one number, although it unpacks to two
 
 
@@ -61,7 +64,7 @@ def _number(
     return Number(estimate.value, estimate.standard_error, report)
 
 
-def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state: Any = None) -> Number:
+def trace(A: MatrixLike, n_products: int = 100, *, method: str = "xtrace", random_state: Seed = None) -> Number:
     """Estimate the trace of a square matrix from its products with vectors.
 
     Parameters
@@ -122,7 +125,7 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     return _number("trace", estimate, method, m).times(unit)
 
 
-def _hutchinson(A: Any, m: int, key: Key) -> Estimate:
+def _hutchinson(A: Matrix, m: int, key: Key) -> Estimate:
     n = A.shape[0]
     Z = gaussian((n, m), A, key)
     Z *= np.sqrt(n) / np.linalg.norm(Z, axis=0)  # probes on the sphere have less variance and no bias
@@ -137,7 +140,7 @@ def _from_products(Z: Array, products: Array, n: int, m: int, offset: float = 0.
     return trace_estimate(forms, squares, n, m).plus(offset).widened(float(rounding))
 
 
-def _hutch(A: Any, m: int, key: Key) -> Estimate:
+def _hutch(A: Matrix, m: int, key: Key) -> Estimate:
     """Add the trace on a sketched range and Hutchinson's estimate orthogonal to it (Hutch++, Meyer et al. 2021)."""
     n, k = A.shape[0], m // 3
     Q = orthonormal(A @ gaussian((n, k), A, key.child("range")))
@@ -149,7 +152,7 @@ def _hutch(A: Any, m: int, key: Key) -> Estimate:
     return _from_products(Z, products - Q @ (Q.T @ products), n - k, m, inside)
 
 
-def _xtrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
+def _xtrace(A: Matrix, m: int, key: Key) -> tuple[Array, int]:
     """Leave every probe in turn out of the range and use it as the probe, all from one QR factorisation.
 
     Returns one sample for each probe, and the number of probes.
@@ -181,7 +184,7 @@ def _inverse_transpose(R: Array) -> Array:
     return scipy.linalg.solve_triangular(R, np.eye(len(R), dtype=R.dtype), trans="T", check_finite=False)
 
 
-def _xnystrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
+def _xnystrace(A: Matrix, m: int, key: Key) -> tuple[Array, int]:
     """Add each probe's residual to the trace of the Nyström approximation without it, downdated from H = ΩᵀAΩ."""
     n = A.shape[0]
     omega = gaussian((n, m), A, key)
@@ -208,12 +211,12 @@ def _xnystrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
 
 
 def log_determinant(
-    A: Any,
+    A: MatrixLike,
     *,
     alpha: float = 0.0,
     n_probes: int = 20,
     n_steps: int = 50,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Number:
     """Estimate log det(A + alpha I), for a positive definite A + alpha I, by stochastic Lanczos quadrature.
 
@@ -267,7 +270,7 @@ def log_determinant(
     return _number("log_determinant", estimate, "stochastic Lanczos quadrature", steps, *notes, converged=settled)
 
 
-def _lanczos(A: Any, probes: Array, steps: int, alpha: float) -> list[tuple[Array, Array]]:
+def _lanczos(A: Matrix, probes: Array, steps: int, alpha: float) -> list[tuple[Array, Array]]:
     """Return (diagonal, off-diagonal) of A + alpha I for every probe; shorter if its space is exhausted."""
     n, s = probes.shape
     basis = np.zeros((steps, n, s))
@@ -301,14 +304,14 @@ def _quadrature(a: Array, b: Array) -> tuple[float, float]:
 
 
 def effective_dimension(
-    A_or_K: Any,
+    A_or_K: MatrixLike,
     alpha: float,
     *,
     method: str = "exact",
     kind: str = "auto",
     rank: int | None = None,
     n_probes: int = 20,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> Number:
     """Compute the effective dimension Σ λ / (λ + alpha) of the squared singular values of A, or eigenvalues of K.
 
@@ -383,7 +386,7 @@ def effective_dimension(
     return _number("effective_dimension", estimate, method, inner.iterations, converged=inner.converged)
 
 
-def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: Key) -> Number:
+def _bracket(G: Matrix, alpha: float, rank: int | None, total: float | None, key: Key) -> Number:
     """Bound the dimension by a Nyström approximation Ĝ ⪯ G: its values, and the most that the rest adds.
 
     For a concave f with f(0) = 0, tr f(Ĝ + E) ≤ tr f(Ĝ) + tr f(E) (Rotfel'd), and the n - rank eigenvalues of E count
@@ -407,7 +410,7 @@ def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: K
     return _number("effective_dimension", estimate, f"Nyström bracket of rank {P.rank}", P.report.iterations)
 
 
-def _gram(A: Any, kind: str) -> tuple[Any, float | None]:
+def _gram(A: Matrix, kind: str) -> tuple[Matrix, float | None]:
     """Return the positive semi-definite matrix whose eigenvalues count, and its trace if it is known."""
     n, d = A.shape
     if kind == "kernel":
@@ -427,7 +430,7 @@ def _gram(A: Any, kind: str) -> tuple[Any, float | None]:
     return Operator((size, size), product, product), total
 
 
-def _eigenvalues(A: Any, G: Any) -> Array:
+def _eigenvalues(A: Matrix, G: Matrix) -> Array:
     if isinstance(G, Operator) and not isinstance(A, Operator):
         if isinstance(A, np.ndarray):
             return scipy.linalg.svdvals(A.astype(np.float64, copy=False), check_finite=False) ** 2

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.validation import check_array
 
-from bochner.backends import FLOATS, Array, n_threads
+from bochner.backends import FLOATS, Array, DType, is_sparse, n_threads
 from bochner.checks import power_of_two
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import LinearMap
@@ -56,14 +57,20 @@ class Operator:
         return product.astype(np.float64, copy=False)
 
 
-def as_matrix(A: Any, name: str = "A") -> Any:
+Matrix: TypeAlias = Array | scipy.sparse.csr_matrix | Operator  # what `as_matrix` returns
+# What users may give as a matrix; other objects with a shape and a product are accepted too.
+MatrixLike: TypeAlias = ArrayLike | scipy.sparse.csr_matrix | LinearOperator | LinearMap | Operator
+Penalties = TypeVar("Penalties", float, Array)
+
+
+def as_matrix(A: Any, name: str = "A") -> Matrix:
     """Return a finite float array, CSR matrix or `Operator`: each has ``shape``, ``dtype``, ``T`` and ``@``."""
     if isinstance(A, Operator):
         return A
-    known = isinstance(A, (np.ndarray, list, tuple)) or scipy.sparse.issparse(A) or hasattr(A, "__array__")
+    known = isinstance(A, (np.ndarray, list, tuple)) or is_sparse(A) or hasattr(A, "__array__")
     if known or not (hasattr(A, "shape") and hasattr(A, "__matmul__")):
         A = check_array(_native(A), accept_sparse="csr", dtype=FLOATS, input_name=name)
-        if scipy.sparse.issparse(A) and not A.has_canonical_format:
+        if is_sparse(A) and not A.has_canonical_format:
             A = A.copy()
             A.sum_duplicates()
         return A
@@ -105,13 +112,13 @@ def _native(A: Any) -> Any:
     return A
 
 
-def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
+def in_units(A: Matrix, norm: float | None = None) -> tuple[Matrix, float]:
     """Return A / unit and the unit (see `unit_of`), by which `times` of a result multiplies it again."""
     unit = unit_of(A, norm)
     return _divided(A, exponent_of(unit)), unit
 
 
-def unit_of(A: Any, norm: float | None = None) -> float:
+def unit_of(A: Matrix, norm: float | None = None) -> float:
     """Return the power of two to divide A by if fourth powers of its entries would overflow or vanish, else 1.
 
     `norm` is ‖A‖_F where it is known already.
@@ -122,18 +129,18 @@ def unit_of(A: Any, norm: float | None = None) -> float:
     norm = known_norm(A) if norm is None else norm
     if norm == 0.0 or 1.0 / bound < norm < bound:
         return 1.0
-    values = A.data if scipy.sparse.issparse(A) else A
+    values = A.data if is_sparse(A) else A
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     # the largest entry is below 2^exponent, which itself may be beyond the range of the dtype
     return 1.0 if 1.0 / bound < largest < bound else float(power_of_two(largest)) / 2.0
 
 
-def _bound(dtype: Any) -> float:
+def _bound(dtype: DType) -> float:
     """Sizes of less than this, and more than its inverse, are moderate."""
     return min(1e40, float(np.finfo(dtype).max) ** 0.25)
 
 
-def as_square(A: Any, name: str = "A") -> Any:
+def as_square(A: MatrixLike, name: str = "A") -> Matrix:
     """Do the same as `as_matrix`, for square matrices only."""
     A = as_matrix(A, name)
     if A.shape[0] != A.shape[1]:
@@ -141,17 +148,17 @@ def as_square(A: Any, name: str = "A") -> Any:
     return A
 
 
-def as_targets(b: Any, n: int, name: str = "b") -> Array:
+def as_targets(b: ArrayLike, n: int, name: str = "b") -> Array:
     """Return a finite float array of n rows, of one or two dimensions."""
-    b = check_array(_native(b), ensure_2d=False, dtype=FLOATS, input_name=name)
-    if b.ndim not in (1, 2) or b.shape[0] != n:
+    targets: Array = check_array(_native(b), ensure_2d=False, dtype=FLOATS, input_name=name)
+    if targets.ndim not in (1, 2) or targets.shape[0] != n:
         raise ValueError(
-            f"{name} must have {n} rows, as the matrix has, and one or two dimensions; its shape is {b.shape}."
+            f"{name} must have {n} rows, as the matrix has, and one or two dimensions; its shape is {targets.shape}."
         )
-    return b
+    return targets
 
 
-def in_column_units(b: Array, dtype: Any) -> tuple[Array, Array]:
+def in_column_units(b: Array, dtype: DType) -> tuple[Array, Array]:
     """Return columns b / 2^exponents (n, k) in `dtype`, and the exponents: not 0 where squares would overflow."""
     B = b.reshape(len(b), -1)
     largest = np.abs(B).max(axis=0)
@@ -166,7 +173,7 @@ def exponent_of(unit: float) -> int:
     return int(np.frexp(unit)[1]) - 1
 
 
-def in_units_of(X: Array, exponents: Any) -> Array:
+def in_units_of(X: Array, exponents: int | Array) -> Array:
     """Return X · 2^exponents, or raise an error if that is beyond the range of its dtype."""
     if np.any(exponents):
         with np.errstate(over="ignore", under="ignore"):
@@ -175,31 +182,31 @@ def in_units_of(X: Array, exponents: Any) -> Array:
     return X
 
 
-def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
+def in_units_with(A: Matrix, alpha: Penalties, power: int) -> tuple[Matrix, Penalties, float]:
     """Return A / unit, alpha / unit^power and the unit, so that neither overflows."""
     exponent, largest = exponent_of(unit_of(A)), int(np.frexp(np.max(alpha))[1])
     if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then A is zero to rounding
         exponent = -(-largest // power) if largest > 0.5 * np.finfo(A.dtype).maxexp else 0
     with np.errstate(under="ignore"):
-        scaled = np.ldexp(alpha, -power * exponent)
+        scaled: Any = np.ldexp(alpha, -power * exponent)
     # a Python float does not make float64 of float32
     scaled = scaled if np.ndim(alpha) else float(scaled)
     return _divided(A, exponent), scaled, 2.0**exponent
 
 
-def _divided(A: Any, exponent: int) -> Any:
+def _divided(A: Matrix, exponent: int) -> Matrix:
     """Return A / 2^exponent."""
     if exponent == 0:
         return A
     if isinstance(A, Operator):
         unit = 2.0**exponent
         return Operator(A.shape, lambda B: A.forward(B) / unit, lambda B: A.backward(B) / unit)
-    if scipy.sparse.issparse(A):
+    if is_sparse(A):
         return type(A)((np.ldexp(A.data, -exponent), A.indices, A.indptr), shape=A.shape)
     return np.ldexp(A, -exponent)
 
 
-def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = None) -> bool:
+def is_symmetric(A: Matrix, probes: Array | None = None, products: Array | None = None) -> bool:
     """Return True if A = Aᵀ, up to what float32 rounds: entry by entry where the entries are known.
 
     Of an operator, whether ωᵢᵀAωⱼ = ωⱼᵀAωᵢ up to 1e-3 of ‖Aω‖ for the standard normal `probes` ωᵢ, whose `products` may
@@ -208,7 +215,7 @@ def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = N
     """
     if not isinstance(A, Operator):
         tolerance = 100.0 * float(np.finfo(np.float32).eps)
-        if scipy.sparse.issparse(A):
+        if is_sparse(A):
             gap = abs(A - A.T)
             return bool(gap.max() <= tolerance * abs(A).max()) if gap.nnz else True
         size = tolerance * max(float(A.max()), -float(A.min()))
@@ -227,15 +234,17 @@ def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = N
     return bool(np.abs(H - H.T).max() <= 1e-3 * np.linalg.norm(products, axis=0).max())
 
 
-def check_symmetric(A: Any, name: str, advice: str, probes: Array | None = None, products: Array | None = None) -> None:
+def check_symmetric(
+    A: Matrix, name: str, advice: str, probes: Array | None = None, products: Array | None = None
+) -> None:
     """Refuse a matrix that is not symmetric, see `is_symmetric`."""
     if not is_symmetric(A, probes, products):
         raise ValueError(f"{name} is not symmetric. {advice}")
 
 
-def known_norm(A: Any) -> float:
+def known_norm(A: Array | scipy.sparse.csr_matrix) -> float:
     """Return ‖A‖_F of an array or a sparse matrix."""
-    values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
+    values = (A.data if is_sparse(A) else A).ravel(order="K")
     if A.dtype == np.float64:
         with np.errstate(over="ignore", under="ignore"):
             square = float(values @ values)  # twice as fast as the safe norm, which is for what overflows or underflows
@@ -245,29 +254,29 @@ def known_norm(A: Any) -> float:
         return float(scipy.linalg.norm(values, check_finite=False))
 
 
-def diagonal(A: Any) -> Array | None:
+def diagonal(A: Matrix) -> Array | None:
     """Return the diagonal, or None for an operator."""
     return None if isinstance(A, Operator) else np.asarray(A.diagonal(), np.float64)
 
 
-def columns(A: Any, indices: Array) -> Array:
+def columns(A: Matrix, indices: Array) -> Array:
     """Return A[:, indices], dense."""
     if isinstance(A, Operator):
         selection = np.zeros((A.shape[1], len(indices)))
         selection[indices, np.arange(len(indices))] = 1.0
         return A @ selection
     picked = A[:, indices]
-    return picked.toarray() if scipy.sparse.issparse(picked) else np.ascontiguousarray(picked)
+    return picked.toarray() if is_sparse(picked) else np.ascontiguousarray(picked)
 
 
-def gram_product(A: Any, V: Array) -> Array:
+def gram_product(A: Matrix, V: Array) -> Array:
     """Return Aᵀ(A V), reading a row-ordered array once instead of twice."""
     if not _row_ordered(A):
         return A.T @ (A @ V)
     return _sum_over_rows(A, V, lambda rows: A[rows].T @ (A[rows] @ V))
 
 
-def residual_product(A: Any, X: Array, B: Array) -> tuple[Array, Array]:
+def residual_product(A: Matrix, X: Array, B: Array) -> tuple[Array, Array]:
     """Return R = B - A X and AᵀR, reading a row-ordered array once instead of twice."""
     if not _row_ordered(A):
         R = B - A @ X
@@ -282,7 +291,7 @@ def residual_product(A: Any, X: Array, B: Array) -> tuple[Array, Array]:
     return R, gradient
 
 
-def _row_ordered(A: Any) -> bool:
+def _row_ordered(A: Matrix) -> TypeGuard[Array]:
     return isinstance(A, np.ndarray) and A.flags.c_contiguous and A.nbytes > _CACHE
 
 
@@ -318,14 +327,14 @@ def column_blocks(A: Operator) -> Iterator[Array]:
         yield columns(A, np.arange(start, min(start + width, A.shape[1])))
 
 
-def dense(A: Any) -> Array:
+def dense(A: Matrix) -> Array:
     """Return A as an array."""
     if isinstance(A, Operator):
         return A @ np.eye(A.shape[1])
-    return A.toarray() if scipy.sparse.issparse(A) else A
+    return A.toarray() if is_sparse(A) else A
 
 
-def left_product(W: Array, A: Any) -> Array:
+def left_product(W: Array, A: Matrix) -> Array:
     """Return W A for few rows W; BLAS does it faster than AᵀWᵀ, which sparse matrices and operators get."""
     if isinstance(A, np.ndarray):
         return W @ A

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.ridge.matrices import (
+    Matrix,
+    MatrixLike,
     as_square,
     check_symmetric,
     in_units_with,
@@ -22,12 +23,12 @@ from bochner.ridge.reports import Estimate, Report
 N_PROBES = 10  # random vectors that norms are estimated from
 
 
-def gaussian_rows(shape: tuple[int, int], A: Any, key: Key) -> Array:
+def gaussian_rows(shape: tuple[int, int], A: Matrix, key: Key) -> Array:
     """Draw standard normal rows in the dtype of A; row j does not depend on how many there are."""
     return key.generator().standard_normal(shape, dtype=A.dtype.type)
 
 
-def gaussian(shape: tuple[int, int], A: Any, key: Key) -> Array:
+def gaussian(shape: tuple[int, int], A: Matrix, key: Key) -> Array:
     """Draw standard normal columns in the dtype of A; see `gaussian_rows`."""
     return np.ascontiguousarray(gaussian_rows(shape[::-1], A, key).T)
 
@@ -82,7 +83,7 @@ class NystromPreconditioner:
 
 
 def nystrom_preconditioner(
-    A: Any, alpha: float, rank: int | None = None, *, max_rank: int | None = None, random_state: Any = None
+    A: MatrixLike, alpha: float, rank: int | None = None, *, max_rank: int | None = None, random_state: Seed = None
 ) -> NystromPreconditioner:
     """Precondition conjugate gradients for (A + alpha I) x = b, A positive semi-definite.
 
