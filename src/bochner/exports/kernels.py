@@ -181,8 +181,8 @@ def _(kernel: DotProductKernel, X: Tensor, Y: Array) -> Tensor:
 
 def _of_product(kernel: Kernel, t: Tensor, n_features: int) -> Tensor:
     """Apply a kernel to x·y."""
-    gamma = getattr(kernel, "gamma", None)
-    gamma = 1.0 / n_features if gamma is None else float(gamma)
+    own = kernel.gamma if isinstance(kernel, (Polynomial, ExponentialDot)) else None
+    gamma = 1.0 / n_features if own is None else float(own)
     match kernel:
         case Linear():
             return t

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.backends import Array, Rows, densified
 from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.feature_spec import Transformed
 from bochner.estimators.gaussian_process import GaussianProcessRegressor
 from bochner.estimators.kernel_kmeans import KernelKMeans
 from bochner.estimators.kernel_pca import KernelPCA
@@ -43,7 +44,7 @@ from bochner.features.compositions import (
 from bochner.features.fourier import Fourier, HistogramFourier, HistogramSamples, RandomBinning
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, Thresholds
 from bochner.features.maclaurin import Maclaurin
-from bochner.features.maps import Identity, Projection
+from bochner.features.maps import HasFeatureMap, Identity, Projection
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.features.tensor_sketch import Arm, TensorProduct, TensorSketch
 from bochner.lab.low_rank import Clustered, StackedNystrom
@@ -53,11 +54,10 @@ from bochner.tables.estimators import TabularClassifier, TabularRegressor
 @singledispatch
 def features(map_: object, X: Tensor) -> Tensor:
     """Compute features: (n, n_features) → (n, n_components), float32 or float64."""
-    inner = getattr(getattr(map_, "transformer", None), "feature_map_", None)  # a transformer as a map
-    if inner is not None:
-        return features(inner, X)
-    kind = type(getattr(map_, "transformer", map_)).__name__
-    raise ValueError(f"{kind} cannot be written as an ONNX graph; features of bochner can.")
+    outer = map_.transformer if isinstance(map_, Transformed) else map_
+    if isinstance(outer, HasFeatureMap):
+        return features(outer.feature_map_, X)
+    raise ValueError(f"{type(outer).__name__} cannot be written as an ONNX graph; features of bochner can.")
 
 
 @features.register

@@ -85,7 +85,7 @@ class RestrictedMap(_MapOfMap):
     runs_on_device: ClassVar[bool] = True
 
     def validate(self) -> None:
-        expect(self.columns.ndim == 1 and within(self.columns, 1 << 62), self, "columns that are none")
+        expect(self.columns.ndim == 1 and within(self.columns, 1 << 62), self, "invalid columns")
 
     def __call__(self, X: Array) -> Array:
         backend = backend_of(X)
@@ -130,10 +130,10 @@ class ProductMap(FeatureMap):
         return self.parts[0].input_width
 
     def validate(self) -> None:
-        expect(self.parts and len(self.parts) == len(self.sketches), self, "another number of sketches")
+        expect(self.parts and len(self.parts) == len(self.sketches), self, "a wrong number of sketches")
         for part, sketch in zip(self.parts, self.sketches, strict=True):
             fits = sketch.shape == (self.n_components, part.n_components)
-            expect(fits, self, "sketches that do not go with its parts")
+            expect(fits, self, "sketches that do not fit its parts")
 
     def __call__(self, X: Array) -> Array:
         out = backend_of(X).empty((X.shape[0], self.n_components), X)
@@ -161,7 +161,7 @@ class ProjectedMap(FeatureMap):
         return self.inner.input_width
 
     def validate(self) -> None:
-        expect(self.projection.shape[1] == self.inner.n_components, self, "a projection of another width")
+        expect(self.projection.shape[1] == self.inner.n_components, self, "a projection of the wrong width")
 
     def __call__(self, X: Array) -> Array:
         out = backend_of(X).empty((X.shape[0], self.n_components), X)

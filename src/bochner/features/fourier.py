@@ -60,7 +60,7 @@ class Fourier(FeatureMap):
 
     def validate(self) -> None:
         m, form = self.n_components, self.form
-        expect(form in ("pairs", "offset", "complex") and m >= 1, self, "another form")
+        expect(form in ("pairs", "offset", "complex") and m >= 1, self, "an unknown form")
         expect(self.frequencies.shape[0] == n_frequencies(m, form), self, "too many or few frequencies")
         expect(self.offsets.shape == (m if form == "offset" else 1,), self, "too many or few offsets")
 
@@ -271,10 +271,10 @@ class RandomBinning(FeatureMap):
 
     def validate(self) -> None:
         shapes = {self.pitches.shape, self.origins.shape, self.multipliers.shape}
-        expect(self.n_components >= 1 and self.salts.ndim == 1, self, "arrays of another shape")
-        expect(self.pitches.ndim == 2 and len(shapes) == 1, self, "arrays of another shape")
-        expect(len(self.pitches) == len(self.salts), self, "arrays of another shape")
-        expect(self.multipliers.dtype == self.salts.dtype == np.uint64, self, "multipliers of another type")
+        expect(self.n_components >= 1 and self.salts.ndim == 1, self, "arrays of the wrong shape")
+        expect(self.pitches.ndim == 2 and len(shapes) == 1, self, "arrays of the wrong shape")
+        expect(len(self.pitches) == len(self.salts), self, "arrays of the wrong shape")
+        expect(self.multipliers.dtype == self.salts.dtype == np.uint64, self, "multipliers of the wrong type")
 
     def __call__(self, X: Array) -> Array:
         n, R = X.shape[0], len(self.salts)
@@ -344,7 +344,7 @@ class HistogramFourier(FeatureMap):
     def validate(self) -> None:
         shapes = {self.coordinates.shape, self.frequencies.shape, self.scales.shape}
         expect(shapes == {(-(-self.n_components // 2),)}, self, "too many or too few frequencies")
-        expect(within(self.coordinates, 1 << 62), self, "coordinates that are none")
+        expect(within(self.coordinates, 1 << 62), self, "invalid coordinates")
 
     def __call__(self, X: Array) -> Array:
         check_histograms(X)

@@ -58,7 +58,7 @@ class KitchenSink(FeatureMap):
         return self.rows.shape[1]
 
     def validate(self) -> None:
-        expect(self.offsets.shape == (self.n_components,), self, "another number of offsets")
+        expect(self.offsets.shape == (self.n_components,), self, "a wrong number of offsets")
         expect(callable(self.activation) or self.activation in ACTIVATIONS, self, "an unknown activation")
 
     @property
@@ -111,7 +111,7 @@ class Thresholds(FeatureMap):
 
     def validate(self) -> None:
         fits = self.thresholds.ndim == 2 and self.weights.shape == self.thresholds.shape[:1]
-        expect(fits and self.thresholds.dtype.kind == self.weights.dtype.kind == "f", self, "arrays of another shape")
+        expect(fits and self.thresholds.dtype.kind == self.weights.dtype.kind == "f", self, "arrays of the wrong shape")
 
     def __call__(self, X: Array) -> Array:
         out = np.empty((X.shape[0], self.n_components), X.dtype)

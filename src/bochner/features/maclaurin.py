@@ -51,9 +51,11 @@ class Maclaurin(FeatureMap):
 
     def validate(self) -> None:
         degrees, shape = self.degrees, self.degrees.shape
-        expect(len(shape) == 1 and degrees.dtype.kind in "iu" and self.constants.shape == shape, self, "no degrees")
+        expect(
+            len(shape) == 1 and degrees.dtype.kind in "iu" and self.constants.shape == shape, self, "invalid degrees"
+        )
         for level, factor in enumerate(self.factors):
-            expect(factor.shape[0] == np.count_nonzero(degrees > level), self, "another number of factors")
+            expect(factor.shape[0] == np.count_nonzero(degrees > level), self, "a wrong number of factors")
 
     def __call__(self, X: Array) -> Array:
         backend = backend_of(X)

@@ -58,14 +58,14 @@ class Nystrom(FeatureMap):
         return None if self.kernel is None else int(self.landmarks.shape[1])
 
     def validate(self) -> None:
-        expect(self.root.ndim == 2 and self.root.dtype.kind == "f", self, "a root that is no matrix")
+        expect(self.root.ndim == 2 and self.root.dtype.kind == "f", self, "a root that is not a matrix of floats")
         kinds, n_axes = ("iu", 1) if self.kernel is None else ("f", 2)
         if isinstance(self.landmarks, np.ndarray):
             fits = self.landmarks.ndim == n_axes and self.landmarks.dtype.kind in kinds
         else:
             fits = self.kernel is not None
-        expect(fits and self.landmarks.shape[0] == len(self.root), self, "landmarks that do not go with its root")
-        expect(self.rank <= self.n_components, self, "too few columns")
+        expect(fits and self.landmarks.shape[0] == len(self.root), self, "landmarks that do not fit its root")
+        expect(self.rank <= self.n_components, self, "a rank larger than n_components")
         expect(not self.triangular or len(self.root) == self.rank, self, "a triangle that is not square")
 
     @property

@@ -40,7 +40,7 @@ def check(value: Any) -> None:
     hints, further = _plan(cls)
     try:
         for name, hint in hints:
-            expect(_is(vars(value)[name], hint), value, f"{name} of another type")
+            expect(_is(vars(value)[name], hint), value, f"{name} of the wrong type")
         if isinstance(value, FeatureMap):
             value.validate()
         elif further is not None:
@@ -115,94 +115,94 @@ def _power(p: int) -> bool:
 
 
 def _dense(map_: Dense) -> None:
-    expect(map_.matrix.ndim == 2 and map_.matrix.dtype.kind == "f", map_, "a matrix that is none")
+    expect(map_.matrix.ndim == 2 and map_.matrix.dtype.kind == "f", map_, "a matrix that is not one of floats")
 
 
 def _signs(map_: Signs) -> None:
-    expect(map_.signs.ndim == 2 and map_.signs.dtype == np.int8, map_, "no matrix of signs")
-    expect(map_.lengths.shape == map_.signs.shape[:1], map_, "another number of lengths than rows")
+    expect(map_.signs.ndim == 2 and map_.signs.dtype == np.int8, map_, "signs that are not a matrix")
+    expect(map_.lengths.shape == map_.signs.shape[:1], map_, "a wrong number of lengths than rows")
 
 
 def _hadamard(map_: HadamardBlocks) -> None:
     signs = map_.signs
-    expect(signs.ndim == 3 and signs.dtype == np.int8 and signs.shape[1] == 3, map_, "signs of another shape")
+    expect(signs.ndim == 3 and signs.dtype == np.int8 and signs.shape[1] == 3, map_, "signs of the wrong shape")
     _blocks(map_, signs.shape[2])
 
 
 def _fastfood(map_: FastfoodBlocks) -> None:
     signs = map_.signs
-    expect(signs.ndim == 2 and signs.dtype == np.int8, map_, "signs of another shape")
+    expect(signs.ndim == 2 and signs.dtype == np.int8, map_, "signs of the wrong shape")
     p = signs.shape[1]
-    expect(map_.permutations.shape == map_.gains.shape == signs.shape, map_, "permutations or gains of another shape")
-    expect(map_.permutations.dtype == np.int32 and within(map_.permutations, p), map_, "permutations that are none")
-    expect(map_.gains.dtype == np.float32, map_, "gains of another type")
+    expect(map_.permutations.shape == map_.gains.shape == signs.shape, map_, "permutations or gains of the wrong shape")
+    expect(map_.permutations.dtype == np.int32 and within(map_.permutations, p), map_, "invalid permutations")
+    expect(map_.gains.dtype == np.float32, map_, "gains of the wrong type")
     _blocks(map_, p)
 
 
 def _blocks(map_: Any, p: int) -> None:
     expect(_power(p) and 1 <= map_.n_features <= p, map_, f"blocks of {p} for {map_.n_features} features")
     lengths = map_.lengths
-    expect(lengths.ndim == 1 and lengths.dtype == np.float32, map_, "lengths of another type")
+    expect(lengths.ndim == 1 and lengths.dtype == np.float32, map_, "lengths of the wrong type")
     expect(len(lengths) <= len(map_.signs) * p, map_, "more lengths than rows")
 
 
 def _subsampled_blocks(map_: SubsampledBlocks) -> None:
     signs, picks, matrices = map_.signs, map_.picks, map_.matrices
-    expect(signs.ndim == 2 and picks.ndim == 2 and matrices.ndim == 3, map_, "arrays of another shape")
+    expect(signs.ndim == 2 and picks.ndim == 2 and matrices.ndim == 3, map_, "arrays of the wrong shape")
     p, k = signs.shape[1], picks.shape[1]
-    expect(len(signs) == len(picks) == len(matrices) and matrices.shape[2] == k, map_, "arrays of another shape")
-    expect(_power(p) and 1 <= map_.n_features <= p and within(picks, p), map_, "picks that are none")
+    expect(len(signs) == len(picks) == len(matrices) and matrices.shape[2] == k, map_, "arrays of the wrong shape")
+    expect(_power(p) and 1 <= map_.n_features <= p and within(picks, p), map_, "invalid picks")
     expect(map_.lengths.ndim == 1 and len(map_.lengths) <= len(signs) * matrices.shape[1], map_, "too many lengths")
 
 
 def _fft(map_: FFTBlocks) -> None:
     signs, d = map_.signs, map_.signs.shape[-1]
     expect(
-        signs.ndim == 2 and map_.permutations.shape == map_.gains.shape == signs.shape, map_, "arrays of another shape"
+        signs.ndim == 2 and map_.permutations.shape == map_.gains.shape == signs.shape,
+        map_,
+        "arrays of the wrong shape",
     )
-    expect(within(map_.permutations, d), map_, "permutations that are none")
+    expect(within(map_.permutations, d), map_, "invalid permutations")
     expect(map_.lengths.ndim == 1 and len(map_.lengths) <= 2 * signs.size, map_, "too many lengths")
 
 
 def _circulant(map_: CirculantBlocks) -> None:
     signs = map_.signs
-    expect(signs.ndim == 2 and map_.generators.shape == signs.shape, map_, "generators of another shape")
+    expect(signs.ndim == 2 and map_.generators.shape == signs.shape, map_, "generators of the wrong shape")
     expect(map_.lengths.ndim == 1 and len(map_.lengths) <= signs.size, map_, "too many lengths")
 
 
 def _sparse_rows(map_: SparseRows) -> None:
     indptr, indices = map_.indptr, map_.indices
-    expect(indptr.ndim == indices.ndim == map_.lengths.ndim == 1 and len(indptr) > 0, map_, "arrays of another shape")
-    expect(indptr.dtype in (np.int32, np.int64) and indices.dtype == np.int32, map_, "indices of another type")
-    expect(map_.signs.shape == indices.shape and map_.signs.dtype == np.int8, map_, "another number of signs")
-    expect(
-        indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all(), map_, "an indptr that is none"
-    )
-    expect(within(indices, len(map_.lengths)), map_, "indices outside of it")
+    expect(indptr.ndim == indices.ndim == map_.lengths.ndim == 1 and len(indptr) > 0, map_, "arrays of the wrong shape")
+    expect(indptr.dtype in (np.int32, np.int64) and indices.dtype == np.int32, map_, "indices of the wrong type")
+    expect(map_.signs.shape == indices.shape and map_.signs.dtype == np.int8, map_, "a wrong number of signs")
+    expect(indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all(), map_, "an invalid indptr")
+    expect(within(indices, len(map_.lengths)), map_, "indices out of bounds")
 
 
 def _picked_rows(map_: PickedRows) -> None:
-    expect(map_.picks.ndim == 1 and map_.lengths.shape == map_.picks.shape, map_, "another number of lengths")
-    expect(within(map_.picks, map_.n_features), map_, "picks outside of it")
+    expect(map_.picks.ndim == 1 and map_.lengths.shape == map_.picks.shape, map_, "a wrong number of lengths")
+    expect(within(map_.picks, map_.n_features), map_, "picks out of bounds")
 
 
 def _subsampled(map_: Any) -> None:
     signs, picks = map_.signs, map_.picks
-    expect(signs.ndim == 2 and signs.dtype == np.int8 and picks.ndim == 1, map_, "arrays of another shape")
+    expect(signs.ndim == 2 and signs.dtype == np.int8 and picks.ndim == 1, map_, "arrays of the wrong shape")
     width = signs.shape[1]
-    expect(picks.dtype == np.int32 and within(picks, width), map_, "picks outside of it")
-    expect(map_.lengths.shape == picks.shape and len(picks) <= signs.size, map_, "another number of lengths")
+    expect(picks.dtype == np.int32 and within(picks, width), map_, "picks out of bounds")
+    expect(map_.lengths.shape == picks.shape and len(picks) <= signs.size, map_, "a wrong number of lengths")
     fits = _power(width) and map_.n_features <= width
-    expect(fits if isinstance(map_, SubsampledHadamard) else map_.n_features == width, map_, "another width")
+    expect(fits if isinstance(map_, SubsampledHadamard) else map_.n_features == width, map_, "the wrong width")
 
 
 def _scaled(map_: Scaled) -> None:
-    expect(map_.columns.shape in ((), (map_.inner.shape[1],)), map_, "another number of scales than features")
+    expect(map_.columns.shape in ((), (map_.inner.shape[1],)), map_, "a wrong number of scales than features")
 
 
 def _selected(map_: Selected) -> None:
     fits = map_.columns.shape == (map_.inner.shape[1],) and within(map_.columns, map_.n_features)
-    expect(fits, map_, "columns that are none")
+    expect(fits, map_, "invalid columns")
 
 
 def _stacked(map_: Stacked) -> None:
@@ -210,7 +210,7 @@ def _stacked(map_: Stacked) -> None:
 
 
 def _chained(map_: Chained) -> None:
-    expect(map_.outer.shape[1] == map_.inner.shape[0], map_, "maps that do not follow one another")
+    expect(map_.outer.shape[1] == map_.inner.shape[0], map_, "maps that do not fit together")
 
 
 def _summed(map_: Summed) -> None:
@@ -220,12 +220,16 @@ def _summed(map_: Summed) -> None:
 def _tree(tree: Tree) -> None:
     columns, children = tree.columns, tree.children
     n = len(columns) if columns.ndim == 1 else 0
-    expect(n and children.shape == (n, 2) and tree.cuts.shape == (n,), tree, "arrays of another shape")
-    expect(columns.dtype.kind == children.dtype.kind == "i" and tree.cuts.dtype.kind == "f", tree, "no numbers")
+    expect(n and children.shape == (n, 2) and tree.cuts.shape == (n,), tree, "arrays of the wrong shape")
+    expect(
+        columns.dtype.kind == children.dtype.kind == "i" and tree.cuts.dtype.kind == "f",
+        tree,
+        "arrays of the wrong type",
+    )
     inner = columns >= 0
     nodes = np.arange(n)[inner, None]
     expect(within(children[inner], n) and (children[inner] > nodes).all(), tree, "nodes that lead back")
-    expect(within(children[~inner], tree.n_leaves), tree, "leaves that it has not")
+    expect(within(children[~inner], tree.n_leaves), tree, "leaves out of bounds")
 
 
 def _local_model(model: LocalModel) -> None:
@@ -233,10 +237,14 @@ def _local_model(model: LocalModel) -> None:
     fits = model.points.ndim == 2 and model.intercepts.ndim == 2 and len(model.intercepts) == n_leaves
     fits = fits and rows.ndim == 1 and starts.shape == (n_leaves + 1,)
     fits = fits and model.coefficients.shape == (len(rows), model.n_targets)
-    expect(fits, model, "leaves of another shape")
-    expect(rows.dtype.kind == starts.dtype.kind == "i" and within(rows, len(model.points)), model, "no such points")
-    expect(starts[0] == 0 and starts[-1] == len(rows) and (np.diff(starts) >= 0).all(), model, "leaves of another size")
-    expect(model.tree.columns.max() < model.points.shape[1], model, "cuts of columns that it has not")
+    expect(fits, model, "leaves of the wrong shape")
+    expect(
+        rows.dtype.kind == starts.dtype.kind == "i" and within(rows, len(model.points)), model, "points out of bounds"
+    )
+    expect(
+        starts[0] == 0 and starts[-1] == len(rows) and (np.diff(starts) >= 0).all(), model, "leaves of the wrong size"
+    )
+    expect(model.tree.columns.max() < model.points.shape[1], model, "cuts of columns out of bounds")
 
 
 _CHECKS: dict[type, Callable[[Any], None]] = {

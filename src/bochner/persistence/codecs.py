@@ -231,7 +231,7 @@ class Decoder:
     def _spend(self, work: int) -> None:
         self._left -= work
         if self._left < 0:
-            raise ModelFileError("the model names the same arrays over and over; no model of bochner does.")
+            raise ModelFileError("the model refers to the same arrays too often to be a model of bochner.")
 
     def decode(self, value: Any) -> Any:
         """Return the value of a piece of JSON."""
@@ -256,7 +256,7 @@ class Decoder:
     def _scalar(self, value: Json) -> Any:
         array = self.decode(value["scalar"])
         if not isinstance(array, np.ndarray) or array.ndim:
-            raise ModelFileError("a scalar in the model is not one.")
+            raise ModelFileError("expected a scalar in the model, got an array.")
         return array[()]
 
     def _dtype(self, value: Json) -> DType | type:
@@ -379,7 +379,7 @@ class Decoder:
 
 def _dtype(name: object) -> DType:
     if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufcUOSV]\d{0,6}", name):
-        raise ModelFileError("a dtype in the model is not one.")
+        raise ModelFileError("a dtype in the model is invalid.")
     return np.dtype(name)
 
 
@@ -401,7 +401,7 @@ def _unpacked(bits: Array, shape: Any) -> Array:
 
 def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise ModelFileError("a list in the model is not one.")
+        raise ModelFileError("expected a list in the model.")
     return value
 
 
@@ -419,7 +419,7 @@ def _statistics(state: Json) -> RidgeStatistics:
     }
     for name, array in state.items():
         if not isinstance(array, np.ndarray) or array.shape != shapes[name] or array.dtype != np.float64:
-            raise ModelFileError(f"sums of {m} features and {k} targets do not go with {name}.")
+            raise ModelFileError(f"sums of {m} features and {k} targets do not fit {name}.")
     return RidgeStatistics.from_arrays(state)
 
 
