@@ -1,4 +1,7 @@
-"""Laws: a model warns if it is a constant, or is worse than one on fresh rows by more than chance."""
+"""Laws: a model warns if it is a constant, or is worse than one on fresh rows by more than chance.
+
+A classifier is compared with the class frequencies, by its own loss. Models of tables say it in `held_out_`.
+"""
 
 import warnings
 
@@ -6,10 +9,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 
-from bochner import RBF, GaussianProcessRegressor, KernelClassifier, KernelRidge
+from bochner import RBF, GaussianProcessRegressor, KernelClassifier, KernelRidge, TabularClassifier
 from bochner.checks import ConstantModelWarning
+from bochner.newton.losses import as_loss
 from bochner.tables.members import fit_globally
-from laws import TABLES
+from laws import ESTIMATORS, TABLES
 
 FRESH = 2000
 MODELS = [
@@ -124,3 +128,60 @@ def test_the_variance_of_the_prior_is_not_many_orders_above_that_of_the_targets(
     K = model.kernel_(X)
     variance = model.amplitude_ * (1.0 - K.mean())
     assert 10.0 * y.var() < variance < 1100.0 * y.var()
+
+
+CLASSIFIERS = [
+    KernelClassifier(random_state=0),
+    *(model for model in ESTIMATORS if isinstance(model, KernelClassifier) and isinstance(model.kernel, str)),
+    KernelClassifier(n_components=30, loss="squared_hinge", random_state=0),
+    *(model for model in TABLES if isinstance(model, TabularClassifier)),
+]
+SHARES = {"two classes": (0.6, 0.4), "a rare class": (0.95, 0.05), "20 classes": (0.05,) * 20}
+
+
+def losses_of(model, y, X_new, y_new):
+    """Return losses of fresh rows: those of a classifier, and those of the class frequencies it has seen."""
+    codes, frequencies = np.searchsorted(model.classes_, y_new), np.array([np.mean(y == c) for c in model.classes_])
+    if hasattr(model, "predict_proba"):
+        return -np.log(model.predict_proba(X_new)[np.arange(len(codes)), codes]), -np.log(frequencies[codes])
+    signs, level = 2.0 * (codes[:, None] == np.arange(len(frequencies))) - 1.0, 2.0 * frequencies - 1.0
+    signs, level = (signs[:, 1:], level[1:]) if len(level) == 2 else (signs, level)
+    loss, scores = as_loss(model.loss), model.decision_function(X_new).reshape(signs.shape)
+    return loss.value(scores, signs), loss.value(np.broadcast_to(level, signs.shape), signs)
+
+
+def check_classifier(model, kind, n, seed):
+    """Labels have nothing to do with the rows."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n + FRESH, 4)), rng.choice(len(SHARES[kind]), n + FRESH, p=SHARES[kind])
+    known = np.isin(y, y[:n])
+    X, y = X[known], y[known]
+    if len(np.unique(y)) < 2:
+        return
+    model = clone(model).set_params(random_state=seed)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(X[:n], y[:n])
+    warned = any(warning.category is ConstantModelWarning for warning in told)
+    if isinstance(model, TabularClassifier):
+        warned = not model.held_out_.beats_constant
+    found, constant = losses_of(model, y[:n], X[n:], y[n:])
+    more = found - constant
+    assert warned or more.mean() <= 2.0 * more.std() * np.sqrt(1.0 / n + 1.0 / FRESH)
+
+
+@pytest.mark.parametrize(("n", "seeds"), [(20, 6), (60, 2), (400, 1)])
+@pytest.mark.parametrize("kind", SHARES)
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=repr)
+def test_a_classifier_is_not_worse_than_the_class_frequencies_without_a_warning(model, kind, n, seeds):
+    for seed in range(1 if isinstance(model, TabularClassifier) else seeds):
+        check_classifier(model, kind, n, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 30, 60, 120, 400])
+@pytest.mark.parametrize("kind", SHARES)
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=repr)
+def test_a_classifier_is_not_worse_than_the_class_frequencies_in_many_cases(model, kind, n):
+    for seed in range(20):
+        check_classifier(model, kind, n, seed)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_choice, check_count, check_positive
+from bochner.checks import ConstantModelWarning, check_choice, check_count, check_positive, warn
 from bochner.data.devices import on_device
 from bochner.data.labels import SignSource, codes_of, find_labels, given_labels, labels_of, unique_labels
 from bochner.data.sources import ArraySource, Block, Source, limited, positive
@@ -320,9 +320,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 nested = False
                 _, few = spec.fit(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
-        folds, n_first = held_folds(codes_of(block.y), POLICY.alpha_rows, draws.child("held"))
+        folds, n_first = held_folds(codes_of(block.y), POLICY.fold_rows, draws.child("held"))
         if not folds:
             alpha = 1.0 if auto else float(min(np.ravel(self.alpha), key=lambda alpha: abs(np.log(alpha))))
+            warn(
+                f"alpha={alpha:g} is a guess: fewer than two classes have two rows, so that none can be held out, and "
+                "the model may have learned nothing. Give alpha as a number, or more rows of each class.",
+                ConstantModelWarning,
+            )
             return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
 
         def path_of(few: FeatureMap) -> PenaltyPath:
@@ -340,9 +345,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 fitted = spec.fit(signs, kernel, few.n_components, columns)
                 longer = path_of(fitted[1])
                 # a model that is linear in the columns of X needs a fourth of the penalty
-                if longer.loss_at(0.25 * path.best) > POLICY.worse * path.least:
+                start = longer.nearest(0.25 * path.best)
+                if longer.loss_at(start) > POLICY.worse * path.least:
                     break
-                longer.walk(0.25 * path.best)
+                longer.walk(start)
                 if not longer.least < POLICY.better * path.least:
                     break
                 path, few, nested = longer, fitted[1], columns is key
@@ -366,14 +372,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not nested and isinstance(feature_map, Nystrom):  # the same with landmarks that the model has
             path, nested = path_of(feature_map.truncated(few.n_components)), True
             path.loss_at(best)
-        start, missing = None, feature_map.n_components + 1
+        point, missing = None, feature_map.n_components + 1
         if nested:
-            start = path.start(best)
-            missing -= len(start)
-        if start is None or missing < 0 or not np.isfinite(start).all():
+            point = path.start(best)
+            missing -= len(point)
+        if point is None or missing < 0 or not np.isfinite(point).all():
             return best, found, tuple(notes), None
         # the components that the penalty was not chosen with begin at zero
-        return best, found, tuple(notes), np.insert(start, [len(start) - 1] * missing, 0.0, axis=0)
+        return best, found, tuple(notes), np.insert(point, [len(point) - 1] * missing, 0.0, axis=0)
 
     @property
     def _tunes_scale(self) -> bool:

@@ -20,7 +20,7 @@ from bochner.newton.objectives import SINGLE_SIZE, Problem
 
 _TOL = 1e-2  # relative tolerance of the objectives
 _DECADES_BELOW = 12  # decades from the penalty of a single row down to the smallest one tried
-_COARSE = 2  # decades between the penalties tried first
+_COARSE = 2.0  # decades between penalties with which no model is clearly better than a constant
 _CLEAR = 2.0  # standard errors by which a loss has to differ from another one to be clearly larger
 _MOST_FOLDS, _FEWEST_FOLDS = 10, 3  # with few and with many rows
 
@@ -39,7 +39,8 @@ def held_folds(codes: Array, n_rows: int, key: Key) -> tuple[list[Array], int]:
     -------
     folds : list of ndarray
         Indices of the rows that each fold holds out. The only row of a class is never held out: a loss without that
-        class has no minimum, since its intercept would grow for ever.
+        class has no minimum, since its intercept would grow for ever. If only one class can be held out, there are no
+        folds: the best model of its rows alone is any that ignores the others.
     n_first : int
         Number of folds to begin with: as many as `n_rows` allows.
     """
@@ -50,6 +51,8 @@ def held_folds(codes: Array, n_rows: int, key: Key) -> tuple[list[Array], int]:
     order = order[np.argsort(codes[order], kind="stable")]
     fold = np.empty(n, int)
     fold[order] = np.arange(n) % n_folds
+    if np.count_nonzero(np.bincount(codes) > 1) < 2:
+        return [], 0
     fold[np.bincount(codes)[codes] < 2] = n_folds
     folds = [np.flatnonzero(fold == i) for i in range(n_folds)]
     return [rows for rows in folds if len(rows)], n_first
@@ -137,12 +140,17 @@ class PenaltyPath:
         return self.parts[0].points[alpha]
 
     def search(self) -> None:
-        """Try the whole range coarsely, from a constant model downwards, then walk to the least loss from the best."""
-        for decade in np.arange(0.0, self.n_decades, _COARSE):
+        """Try penalties from a constant model downwards until one is clearly too small, then walk from the best.
+
+        The range is tried coarsely as far as nothing is learned: the loss is flat there, and noise would end a walk.
+        """
+        decade = 0.0
+        while decade < self.n_decades:
             alpha = self._at(decade)
             self.loss_at(alpha)
             if self._is_clear(*self.gain(self.best, alpha)):
                 break
+            decade += 1.0 if self._is_clear(*self.gain()) else _COARSE
         self.walk(self.best)
         if len(self.parts) < len(self.folds) and not self._is_clear(*self.gain()):
             self._hold_out(len(self.folds))
@@ -160,17 +168,26 @@ class PenaltyPath:
     def _at(self, decade: float) -> float:
         return float(self.most * 10.0 ** -min(max(decade, 0.0), self.n_decades))
 
+    def nearest(self, alpha: float) -> float:
+        """Return the nearest penalty that is some half decades below the largest."""
+        return self._at(self._decade(alpha))
+
+    def _decade(self, alpha: float) -> float:
+        return float(round(2.0 * np.log10(self.most / alpha)) / 2.0)
+
     def walk(self, start: float) -> None:
-        """Try decades upwards or downwards while the loss falls, then half a decade beside the best."""
+        """Try decades upwards or downwards while the loss falls, then the vertex of the parabola about the best."""
 
         def loss(decade: float) -> float:
             return self.loss_at(self._at(decade))
 
-        best = round(2.0 * np.log10(self.most / start)) / 2.0
+        best = self._decade(start)
         towards = 1.0 if loss(best + 1.0) < loss(best) else -1.0
         while loss(best + towards) < loss(best):
             best += towards
-        loss(best + 0.5 if loss(best + 1.0) < loss(best - 1.0) else best - 0.5)
+        above, below = loss(best - 1.0) - loss(best), loss(best + 1.0) - loss(best)
+        if above + below > 0.0:
+            loss(best + 0.5 * (above - below) / (above + below))
 
     def loss_at(self, alpha: float) -> float:
         """The mean loss on held-out rows.
@@ -200,11 +217,18 @@ class PenaltyPath:
             None for the best.
         other : float or None
             None for the largest, whose model is nearly constant.
+
+        Notes
+        -----
+        Models of other rows would differ, and those of several folds share rows: the variance of the mean of J folds is
+        1 + J n_held / n_learned times that of independent losses (Nadeau & Bengio 2003).
         """
         gains = self._of_rows(other or self.most) - self._of_rows(alpha or self.best)
         weight = self.weight / self.weight.sum()
         mean = float(weight @ gains)
-        return mean, float(np.linalg.norm(weight * (gains - mean)))
+        n_held = len(gains) / len(self.parts)
+        doubt = 1.0 + len(gains) / (len(self.rows) - n_held)
+        return mean, float(np.sqrt(doubt) * np.linalg.norm(weight * (gains - mean)))
 
     def warn(self) -> None:
         """Warn if the best model is not clearly better than a constant, or the best penalty the smallest one."""

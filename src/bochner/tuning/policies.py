@@ -124,7 +124,8 @@ class ComponentPolicy:
 class ClassifierPolicy:
     """Penalty, size and length scale of classifiers. Judged by bench_defaults.py."""
 
-    alpha_rows: int = 6000  # rows on which alpha is chosen, a third of them held out; fewer rows have more folds
+    alpha_rows: int = 6000  # rows on which alpha is chosen, a third of them held out
+    fold_rows: int = 3000  # rows of all folds together; up to half of them have several folds
     alpha_components: int = 1024  # components with which the penalty of two classes is chosen
     alpha_components_of_many: int = 512  # components with which the penalty of more classes is chosen
     growth_rows: int = 20_000  # rows on which n_components="auto" grows
