@@ -143,11 +143,10 @@ ABLATION = {
 
 
 def _without_metric(model):
-    from functools import partial
+    from bochner.tuning import metrics
 
-    from bochner.tables import members as table_members
-
-    table_members.learn_metric = partial(table_members.learn_metric, per_column=False)
+    learn = metrics.learn_metric
+    metrics.learn_metric = lambda *arguments, **options: learn(*arguments, **{**options, "per_column": False})
     return model
 
 

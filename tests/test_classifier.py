@@ -721,7 +721,7 @@ def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
 
     monkeypatch.setattr(KernelSpec, "choose", chosen)
     monkeypatch.setattr("bochner.estimators.classifier.find_labels", found)
-    monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("bochner.data.progress.time.perf_counter", lambda: clock[0])
     KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)
     assert given == [60.0]
 

@@ -11,10 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures
 
 from bochner import RBF, CompactFeatures, FourierFeatures, KernelRidge, KitchenSinkFeatures, Laplacian, RandomProjection
-from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, distance_error
-from bochner.estimators import ridge, supervised
+from bochner.certificates import Budget, Certificate, ComponentSearch, Deadline, Effort, distance_error
+from bochner.data import progress
 from bochner.estimators.models import KernelModel
-from bochner.tuning import component_search
 from bochner.tuning import scales as tuning
 from laws import ESTIMATORS, assert_unbiased
 
@@ -344,8 +343,7 @@ def test_a_weight_counts_rows(curve):
 def test_seconds_count_from_the_first_one(curve, monkeypatch):
     """A clock on which every look at it takes a second: tuning stops, and so does the search."""
     now = iter(range(10**6))
-    for module in (component_search, tuning, supervised, ridge):
-        monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(now)))
     tried = []
     left_out = tuning._left_out
 
@@ -363,7 +361,7 @@ def test_seconds_count_from_the_first_one(curve, monkeypatch):
 
 def test_no_model_is_begun_that_the_time_left_cannot_finish():
     size, left = 100, 9.0
-    budget = Budget(10**6, 1.0, affordable=lambda: int(size * np.sqrt(left)))
+    budget = Budget(10**6, Deadline(1.0), affordable=lambda: int(size * np.sqrt(left)))
     assert budget.most == 300
     with pytest.warns(ConvergenceWarning, match="max_seconds=1 allows no more"):
         budget.warn(1e-3, 300, Certificate("toy", 0.1, (0.1, 0.1), 0.95, "", Effort(0, 0, 0.0)))

@@ -17,6 +17,7 @@ from sklearn.multioutput import MultiOutputRegressor
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
+from bochner.data import progress
 from bochner.ridge.dense import exact_ridge
 from bochner.tables import columns as table_columns
 from bochner.tables import leaves as local_models
@@ -775,7 +776,7 @@ def test_a_fit_that_is_late_stops_learning_and_says_so(monkeypatch):
 def test_a_plan_that_holds_is_not_changed(monkeypatch):
     """Where no time passes, a fit without any grace is on time."""
     monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=0.0))
-    monkeypatch.setattr(table_plans.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: 0.0)
     X, y = mixed(150)
     report = TabularRegressor(**FAST).fit(X, y).report_
     assert not any("longer than planned" in note for note in report.notes)

@@ -8,3 +8,4 @@ from bochner.certificates.records import Certificate as Certificate
 from bochner.certificates.records import Effort as Effort
 from bochner.tuning.component_search import Budget as Budget
 from bochner.tuning.component_search import ComponentSearch as ComponentSearch
+from bochner.tuning.deadline import Deadline as Deadline

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +16,7 @@ from bochner.backends import Array
 from bochner.certificates.records import Certificate, Effort
 from bochner.certificates.residuals import KernelLike, Residual, RowSampler, checked_rows, transform_of
 from bochner.checks import check_choice, check_count, check_fraction, check_positive
+from bochner.data.progress import Stopwatch
 from bochner.draws.keys import Key, Seed
 from bochner.features.fourier import Fourier
 from bochner.features.maps import Features
@@ -461,7 +461,7 @@ def distance_error(
     >>> error.exact, error.value < 0.5
     (True, True)
     """
-    started = time.perf_counter()
+    started = Stopwatch()
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     rows = checked_rows(features, X)
     n = int(rows.shape[0])
@@ -499,7 +499,7 @@ def distance_error(
         errors[start : start + _ROWS][apart] = np.abs(kept[apart] / given[apart] - 1.0)
     value = float(errors.max(initial=0.0))
     low = value if small else float(np.partition(errors, -rank)[-rank])
-    cost = Effort(0, 2 * len(first), time.perf_counter() - started)
+    cost = Effort(0, 2 * len(first), started.seconds())
     return Certificate("relative squared distance", value, (low, value), confidence, how, cost)
 
 

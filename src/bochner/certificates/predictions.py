@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +15,7 @@ from bochner.certificates.kernels import influence_bounds
 from bochner.certificates.records import Certificate, Effort
 from bochner.certificates.residuals import checked_rows, transform_of
 from bochner.checks import check_count, check_fraction, check_positive
+from bochner.data.progress import Stopwatch
 from bochner.features.fourier import Fourier
 from bochner.features.maps import FeatureMap, Features
 from bochner.kernels.algebra import as_points
@@ -84,7 +84,7 @@ def prediction_error(
     >>> 0.0 <= error.low < error.value < error.high < 0.2
     True
     """
-    started = time.perf_counter()
+    started = Stopwatch()
     B = check_count("n_blocks", n_blocks, least=4, advice="A spread needs a few of them.")
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     feature_map = _fourier_of(model)
@@ -114,7 +114,7 @@ def prediction_error(
     how += f"alpha = {alpha:.3g}"
     if not independent:
         how += "; the frequencies are not independent, so only the upper end is a bound"
-    cost = Effort(0, rows.shape[0], time.perf_counter() - started)
+    cost = Effort(0, rows.shape[0], started.seconds())
     return Certificate("prediction error", value, (low, high), confidence, how, cost)
 
 
@@ -210,7 +210,7 @@ def leave_one_out_error(
     >>> found.low < 1.0 < found.high
     True
     """
-    started = time.perf_counter()
+    started = Stopwatch()
     alpha = check_positive("alpha", alpha, zero=True)
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     points = as_points(X)
@@ -230,7 +230,7 @@ def leave_one_out_error(
         low, high = influence_bounds(value, [mine], 1.0 - confidence)
         interval = low, max(high, _heaviest_mean(mine, (1.0 - confidence) / 3.0))
     how = f"{len(mine)} rows left out one at a time, exactly; interval of a mean of squares, with a Pareto tail"
-    cost = Effort(0, len(mine), time.perf_counter() - started)
+    cost = Effort(0, len(mine), started.seconds())
     return Certificate("leave-one-out mean squared error", value, interval, confidence, how, cost)
 
 
@@ -295,9 +295,9 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     >>> 0.8 < found.value < 1.2, found.interval
     (True, None)
     """
-    started = time.perf_counter()
+    started = Stopwatch()
     alpha = check_positive("alpha", alpha)
     value = float(statistics.spectrum(fit_intercept).gcv([alpha]).mean())
     how = f"the sums of {statistics.n_samples} rows, which contain no single residuals, so that there is no interval"
-    cost = Effort(0, 0, time.perf_counter() - started)
+    cost = Effort(0, 0, started.seconds())
     return Certificate("GCV mean squared error", value, None, None, how, cost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from bochner.backends import Array, check_moderate, densified
 from bochner.certificates.records import Certificate, Effort
+from bochner.data.progress import Stopwatch
 from bochner.draws.keys import Key
 from bochner.features.maps import FeatureMap, Features, feature_map_of
 from bochner.features.nystrom import Nystrom
@@ -35,7 +35,7 @@ class Residual:
         self.kernel = _kernel_of(features, kernel, X)
         self.X = checked_rows(features, X)
         self.n = int(self.X.shape[0])
-        self.started = time.perf_counter()
+        self.started = Stopwatch()
         self.kernel_entries = 0
         self.feature_rows = 0
 
@@ -102,7 +102,7 @@ class Residual:
         """Build the certificate, with the cost so far."""
         low, high = interval
         value = float(min(max(value, low), high))
-        cost = Effort(self.kernel_entries, self.feature_rows, time.perf_counter() - self.started)
+        cost = Effort(self.kernel_entries, self.feature_rows, self.started.seconds())
         return Certificate(quantity, value, (float(low), float(high)), confidence, how, cost)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -17,6 +16,7 @@ from bochner.cli.errors import DataError
 from bochner.cli.files import check_outputs, columns_file, kind_of
 from bochner.cli.options import DataArgument, JsonOption, RowOptions, ScaleOption, kernel_of
 from bochner.cli.screen import console, facts, listed, print_json, say, wrapped
+from bochner.data.progress import Stopwatch
 
 if TYPE_CHECKING:
     from bochner.cli.scores import Scores
@@ -146,14 +146,14 @@ def _score(scores: Scores) -> dict[str, object]:
 
 def _timed_fit(model: TabularRegressor | TabularClassifier | KernelRidge | KernelClassifier, table: Table) -> float:
     """Fit a model to all rows of a table, and return the seconds that it took."""
-    start = time.perf_counter()
+    start = Stopwatch()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_, **__: say(
             f"warning: {str(message).replace('see report_', 'see --report')}"
         )
         model.fit(*((table.X, table.y) if table.source is None else (table.source,)))
-    return time.perf_counter() - start
+    return start.seconds()
 
 
 def _write(

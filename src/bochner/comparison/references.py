@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from bochner.backends import Array
 from bochner.backends.threads import one_thread
+from bochner.data.progress import Stopwatch
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import DenseGram
 from bochner.estimators.ridge import KernelRidge
@@ -150,10 +150,10 @@ class Reference:
         n = X.shape[0]
         self.rows = max(1, _BLOCK_BYTES // (n * X.dtype.itemsize))
         self.K = np.empty((n, n), X.dtype)
-        start = time.perf_counter()
+        start = Stopwatch()
         for i in range(0, n, self.rows):
             self.K[i : i + self.rows] = kernel(X[i : i + self.rows], X)
-        self.seconds = time.perf_counter() - start
+        self.seconds = start.seconds()
         if not np.isfinite(self.K).all():
             raise ValueError(f"{kernel!r} is not finite on these rows; scale the data, or choose another kernel.")
         self.size = float(np.abs(self.K).max())
@@ -200,14 +200,14 @@ def linear_losses(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> t
 
     Leave-one-out errors choose alpha if it is None.
     """
-    start = time.perf_counter()
+    start = Stopwatch()
     from sklearn.preprocessing import FunctionTransformer
 
     model = KernelRidge(features=FunctionTransformer(), alpha="loo" if alpha is None else alpha)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LinAlgWarning)  # of alphas below the rounding of the sums
         model.partial_fit(Z, rows.Y)  # which does not warn if the features tell nothing
-    seconds = time.perf_counter() - start
+    seconds = start.seconds()
     return rows.losses(model.predict(Z_test)), seconds, model.alpha_
 
 
@@ -224,19 +224,19 @@ def baselines(
     found: list[dict[str, Any]] = []
     left_out = exact_work(n) > max(_QUICK, sum(map_work(n, m) for m in sizes))
     if not left_out:
-        start = time.perf_counter()
+        start = Stopwatch()
         K_test = kernel(rows.X_test, rows.X)
-        seconds = {"fit_seconds": reference.seconds, "transform_seconds": time.perf_counter() - start}
+        seconds = {"fit_seconds": reference.seconds, "transform_seconds": start.seconds()}
         losses, seconds["model_seconds"] = exact_losses(reference, K_test, rows, key)
         exact = {"map": EXACT, "columns": n, "frobenius": 0.0, "spectral": 0.0, "bytes": int(reference.K.nbytes)}
         found.append({**exact, **seconds, "losses": losses})
-    start = time.perf_counter()
+    start = Stopwatch()
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     scaler = StandardScaler(with_mean=not scipy.sparse.issparse(rows.X)).fit(rows.X)
     X, X_test = scaler.transform(rows.X), scaler.transform(rows.X_test)
     model = KernelRidge(features=FunctionTransformer(accept_sparse=True), alpha="loo").partial_fit(X, rows.Y)
-    linear = {"map": LINEAR, "columns": d, "model_seconds": time.perf_counter() - start, "bytes": 8 * (d + 1) * k}
+    linear = {"map": LINEAR, "columns": d, "model_seconds": start.seconds(), "bytes": 8 * (d + 1) * k}
     mean = np.broadcast_to(rows.Y.mean(axis=0), (X_test.shape[0], k))
     constant = {"map": CONSTANT, "columns": 0, "model_seconds": 0.0, "bytes": 8 * k}
     rest = {"frobenius": np.nan, "spectral": np.nan, "fit_seconds": 0.0, "transform_seconds": 0.0}
@@ -265,7 +265,7 @@ def exact_losses(reference: Reference, K_test: Array, rows: Rows, key: Key) -> t
     rounding leaves in the eigenvalues of the kernel matrix.
     """
     assert rows.Y is not None
-    begun = time.perf_counter()
+    begun = Stopwatch()
     K, Y, n = reference.K, rows.Y, len(reference.K)
     some = np.sort(key.child("alpha").generator().choice(n, min(n, _ALPHA_ROWS), replace=False))
     alpha = _best_alpha(_as_gram(K[np.ix_(some, some)]), Y[some])
@@ -273,7 +273,7 @@ def exact_losses(reference: Reference, K_test: Array, rows: Rows, key: Key) -> t
     AY, A1 = solved[:, :-1], solved[:, -1]
     intercept = AY.sum(axis=0) / A1.sum()  # the dual sums to zero
     scores = K_test @ (AY - np.outer(A1, intercept)) + intercept
-    return rows.losses(scores), time.perf_counter() - begun
+    return rows.losses(scores), begun.seconds()
 
 
 def _as_gram(K: Array) -> DenseGram:

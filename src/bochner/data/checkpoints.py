@@ -15,7 +15,6 @@ import json
 import os
 import re
 import struct
-import time
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -29,6 +28,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
 from bochner.checks import warn
+from bochner.data.progress import Stopwatch
 from bochner.outputs import followed, replacing
 from bochner.ridge.statistics import RidgeStatistics
 
@@ -315,7 +315,7 @@ class Checkpoint:
         self.options = json.loads(json.dumps(options, default=_plain))  # as they come back from a file
         self.about = dict(about or {})
         self.every = every
-        self.saved = time.monotonic()
+        self.saved = Stopwatch()
         self.warned = False
 
     def load(self) -> RidgeStatistics | None:
@@ -350,11 +350,11 @@ class Checkpoint:
         about = {**self.about, "options": self.options, "rows": statistics.digest.rows}
         arrays = {**statistics.arrays(), **statistics.digest.arrays()}
         self._try("written; the fit goes on without it", lambda: write_arrays(self.path, arrays, about))
-        self.saved = time.monotonic()
+        self.saved = Stopwatch()
 
     def maybe_save(self, statistics: RidgeStatistics) -> None:
         """Write when it is time."""
-        if time.monotonic() - self.saved >= self.every:
+        if self.saved.seconds() >= self.every:
             self.save(statistics)
 
     def remove(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +19,7 @@ from bochner.backends import (
 )
 from bochner.checks import check_device_name
 from bochner.data.folds import Fold, StatisticsFold
-from bochner.data.progress import Interruptions
+from bochner.data.progress import Interruptions, Stopwatch
 from bochner.data.sources import ArraySource, Block, Source, first_rows, joined
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Centred, DenseGram, PSDOperator
@@ -190,15 +189,15 @@ class DeviceSource(Source):
             # sums that are linear in the features are multiplied by the root once, instead of every row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
             over = replace(fold, n_components=feature_map.n_components)
-        part, clock = None, time.monotonic()
+        part, clock = None, Stopwatch()
         for Z, block in self.features(feature_map, rows, row, stop):
             Z = Z if fold.runs_on_device else backend_of(Z).fetch(Z)
             part = over.add(over.zero() if part is None else part, Z, block, row)
             del Z
             row += len(block)
-            if time.monotonic() - clock > _SECONDS:
+            if clock.seconds() > _SECONDS:
                 yield part if nystrom is None else _with_root(part, nystrom), row
-                part, clock = None, time.monotonic()
+                part, clock = None, Stopwatch()
         if part is not None:
             yield part if nystrom is None else _with_root(part, nystrom), row
 

@@ -12,7 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TextIO
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """Seconds since a start, by default its construction."""
+
+    started: float = field(default_factory=lambda: time.perf_counter())
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.perf_counter() - self.started
 
 
 class Progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import time
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import ConstantModelWarning, check_choice, check_count, check_positive, warn
 from bochner.data.devices import on_device
+from bochner.data.execution import Execution
 from bochner.data.labels import SignSource, codes_of, find_labels, given_labels, labels_of, unique_labels
 from bochner.data.sources import ArraySource, Block, Source, limited, positive
 from bochner.data.validation import DistributedScore, map_dask_blocks, validate_rows
@@ -32,6 +32,7 @@ from bochner.newton.losses import LogLoss, Loss, as_loss
 from bochner.newton.minimize import newton
 from bochner.newton.objectives import KEPT_BYTES, Problem
 from bochner.ridge.reports import Report
+from bochner.tuning.deadline import Deadline
 from bochner.tuning.metrics import with_scales
 from bochner.tuning.penalty_path import PenaltyPath, held_folds
 from bochner.tuning.policies import ClassifierPolicy
@@ -44,6 +45,11 @@ def _squared(self: Any) -> bool:
     if self.loss == "squared":
         return True
     raise AttributeError("partial_fit needs loss='squared': Newton's method reads the data several times.")
+
+
+def _seconds_left(deadline: Deadline) -> float | None:
+    """Return what is left for `max_seconds` of a model fitted within another one."""
+    return None if deadline.limit is None else max(1e-3, deadline.left())
 
 
 def _has_probabilities(self: Any) -> bool:
@@ -167,7 +173,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         y : array-like of shape (n_samples,), or the name of the label column
         sample_weight : array-like of shape (n_samples,), or the name of a column
         """
-        started = time.perf_counter()
+        deadline = Deadline(self.max_seconds)
         self._check_parameters()
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True, numeric=False)
@@ -178,17 +184,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._labels, self.classes_ = labels, labels.classes
             signs = SignSource(source, labels)
             if self.loss == "squared":
-                self.ridge_ = self._ridge(max_seconds=self._seconds_left(started)).fit(signs)
+                self.ridge_ = self._ridge(max_seconds=_seconds_left(deadline)).fit(signs)
                 self._adopt(self.ridge_)
             else:
-                self._learn_by_newton(signs, started)
+                self._learn_by_newton(signs, deadline)
         return self
-
-    def _seconds_left(self, started: float) -> float | None:
-        """Seconds left of max_seconds, counted from the start of `fit`."""
-        if self.max_seconds is None:
-            return None
-        return max(1e-3, float(self.max_seconds) - (time.perf_counter() - started))
 
     @available_if(_squared)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: Any = None) -> KernelClassifier:
@@ -203,7 +203,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         self._check_parameters()
         first = not hasattr(self, "ridge_")
-        with self._threads():
+        with Execution.of(self).threads():
             source = as_source(self, X, y, sample_weight, reset=first, numeric=False)
             if first:
                 if isinstance(self.class_weight, str):
@@ -260,14 +260,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     # -- Newton --------------------------------------------------------------------------------------------------
 
-    def _learn_by_newton(self, signs: Source, started: float) -> None:
+    def _learn_by_newton(self, signs: Source, deadline: Deadline) -> None:
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
         spec = replace(self._feature_spec(), scheme="mixed")
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = limited(signs.sample(POLICY.growth_rows, key.child("growth")))
             sample = ArraySource(rows.X, rows.y, rows.weight)
-            ridge = self._ridge_spec(target_shape(sample), "margin", "auto").within(self._seconds_left(started))
+            ridge = self._ridge_spec(target_shape(sample), "margin", "auto").within(_seconds_left(deadline))
             ridge = ridge.for_rows(sample)
             grown = choose_features(sample, ridge, Key.from_random_state(key.seed), with_penalty=False)
             transformer, feature_map, self.certificate_ = grown.transformer, grown.feature_map, grown.certificate

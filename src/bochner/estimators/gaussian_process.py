@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_count, check_fraction, check_positive, is_auto
 from bochner.data.devices import is_there, on_device, rows_on
+from bochner.data.execution import Execution
 from bochner.data.progress import Progress
 from bochner.data.sources import Block, Source, default_rows, positive
 from bochner.data.targets import numeric_targets, warn_of_constant, warn_of_level
@@ -178,7 +179,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
-        with self._threads():
+        with Execution.of(self).threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first:
                 self._learn(source)
@@ -300,7 +301,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _current(self) -> Posterior:
         check_is_fitted(self, "statistics_")
         if self._posterior is None:
-            with self._threads():
+            with Execution.of(self).threads():
                 self._posterior = self._solve(self.statistics_)
         return self._posterior
 
@@ -407,7 +408,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         mean = self._means(X, posterior).reshape(-1, *self._target_shape)
         if not (return_std or return_cov):
             return mean
-        with self._threads():
+        with Execution.of(self).threads():
             spread = self._covariances(X, posterior) if return_cov else self._variances(X, posterior)
         if include_noise:
             spread += np.eye(len(spread)) if return_cov else 1.0
@@ -570,7 +571,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         X = validate_rows(self, X, reset=False)
         if X.shape[0] > JOINT_ROWS:
             return self._function_values(X, n_samples=n_samples, seed=key.seed)
-        with self._threads():
+        with Execution.of(self).threads():
             covariance = self._covariances(X, posterior)
             sizes = np.sqrt(np.diagonal(covariance))  # correlations have rounding errors relative to each row's own
             units = np.where(sizes > 0, sizes, 1.0)

@@ -9,6 +9,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
+from bochner.data.execution import Execution
 from bochner.data.sources import default_rows
 from bochner.data.validation import as_host, map_dask_blocks, validate_rows
 
@@ -38,7 +39,7 @@ class GradientMixin:
         coefficients = model.component_weights_.T if is_classifier(model) else model._current().coefficients
         single = coefficients.shape[1] == 1 if is_classifier(model) else model._found.target_shape == ()
         feature_map, rows = model.feature_map_, default_rows(coefficients.shape[0], X.dtype)
-        with model._threads():
+        with Execution.of(model).threads():
             parts = [feature_map.gradient(X[i : i + rows], coefficients) for i in range(0, X.shape[0], rows)]
         gradient = np.concatenate(parts)
         return gradient[:, 0] if single else gradient

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.checks import check_count, check_positive
 from bochner.data.devices import is_there, on_device
+from bochner.data.execution import Execution
 from bochner.data.folds import Fold
 from bochner.data.sources import ArraySource, Block, Source
 from bochner.data.validation import (
@@ -185,7 +186,7 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
         """Validated rows, and their distances (n, k) in host memory."""
         check_is_fitted(self, "cluster_centers_")
         X = validate_rows(self, X, reset=False)
-        with self._threads():
+        with Execution.of(self).threads():
             blocks = self._blocks(ArraySource(as_host(X)))
             return X, np.concatenate([np.sqrt(squared_distances_to(Z, self.cluster_centers_)) for Z, _ in blocks])
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_count, check_flag, is_auto
 from bochner.data.devices import on_device
+from bochner.data.execution import Execution
 from bochner.data.folds import Fold, accumulate
 from bochner.data.sources import Block, Source
 from bochner.data.validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
@@ -142,7 +143,7 @@ class KernelPCA(RowTransformer, KernelModel):
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
-        with self._threads():
+        with Execution.of(self).threads():
             source = rows_source(self, X, sample_weight, reset=first)
             if first:
                 self._learn(source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from bochner.estimators.feature_spec import FeatureSpec
 from bochner.kernels.algebra import Kernel
 from bochner.kernels.conversion import as_kernel
 from bochner.kernels.stationary import StationaryKernel
+from bochner.tuning.deadline import Deadline
 from bochner.tuning.metric_search import (
     METRICS,
     chooses_kernel,
@@ -105,7 +105,7 @@ class KernelSpec:
         kernels = self.tuned()
         if not kernels or not features.named:
             return KernelChoice(kernels[0] if kernels else as_kernel(self.kernel))
-        until = None if self.max_seconds is None else time.perf_counter() + POLICY.share * self.max_seconds
+        deadline = Deadline(self.max_seconds).share(POLICY.share)
         block = limited(source.sample(POLICY.rows, key.child("tuning")))
         X, Y, learned, spreads = block.X, targets(block.y), None, None
         if not chooses_kernel(self.metric, X):
@@ -120,7 +120,7 @@ class KernelSpec:
                 metric=self.metric,
                 key=key,
                 criterion=self.criterion,
-                until=until,
+                deadline=deadline,
                 verbose=self.verbose,
             )
             if learned.weights.ndim:
@@ -144,7 +144,7 @@ class KernelSpec:
             margins=self.margins,
             n_samples=source.n_samples,
             start=None if spreads is None else 1.0,
-            until=until,
+            deadline=deadline,
             verbose=self.verbose,
         )
         return KernelChoice(tuned if learned is None else learned.scaled(float(tuned.length_scale)), spreads)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from sklearn.utils import get_tags
@@ -15,6 +14,7 @@ from bochner.backends import Array
 from bochner.checks import check_count, check_device_name, check_flag
 from bochner.data.execution import Execution
 from bochner.data.linear import linear_scores
+from bochner.data.progress import Stopwatch
 from bochner.displays import Summary, shortened
 from bochner.estimators.feature_spec import (
     LIMITS,
@@ -57,18 +57,14 @@ class KernelModel(ModelParameters):
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
             raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 
-    def _threads(self) -> AbstractContextManager[None]:
-        """Set the model's precision and its number of threads."""
-        return Execution.of(self).threads()
-
     @contextmanager
     def _fitting(self) -> Iterator[None]:
         """Set the number of threads, and measure the time of a fit."""
         self.__dict__.pop("fit_seconds_", None)
-        started = time.perf_counter()
-        with self._threads():
+        started = Stopwatch()
+        with Execution.of(self).threads():
             yield
-        self.fit_seconds_ = time.perf_counter() - started
+        self.fit_seconds_ = started.seconds()
 
     def summary(self) -> Summary:
         """What was chosen, how certain that is, and how long the fit took: a table in a terminal or notebook.

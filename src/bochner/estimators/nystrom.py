@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -15,6 +14,7 @@ from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates.records import Certificate, Effort
 from bochner.checks import check_count, is_auto, warn
 from bochner.data.devices import open_device
+from bochner.data.progress import Stopwatch
 from bochner.data.validation import check_budget, check_precision, dask_aware, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.transformers import AdaptiveTransformer
@@ -207,7 +207,7 @@ class NystromFeatures(AdaptiveTransformer):
 
     def _fit_auto(self, gram: Gram, law: LandmarkLaw, tol: float, key: Key, transform: bool) -> Any:
         """Fit as many landmarks as the trace error `tol` needs, and return the features of the rows if asked."""
-        started, fitted = time.perf_counter(), dict[int, Any]()
+        started, fitted = Stopwatch(), dict[int, Any]()
 
         def certify(n_components: int, sample: str) -> Certificate:
             if n_components not in fitted:
@@ -215,7 +215,7 @@ class NystromFeatures(AdaptiveTransformer):
                 fitted[n_components] = self._fit_map(gram, law, n_components, tol, key, transform, True)
             value = self.trace_error_
             how = f"the diagonals of K and ZZᵀ, all {len(gram)} rows"
-            cost = Effort(len(gram) * n_components, len(gram), time.perf_counter() - started)
+            cost = Effort(len(gram) * n_components, len(gram), started.seconds())
             return Certificate("relative trace", value, (value, value), 1.0, how, cost)
 
         bytes_per_component = len(gram) * gram.X.dtype.itemsize

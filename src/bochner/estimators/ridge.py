@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.certificates.records import Certificate
 from bochner.data.checkpoints import check_path, fingerprint, saved_about
+from bochner.data.execution import Execution
 from bochner.data.progress import show
 from bochner.data.sources import Source
 from bochner.data.targets import warn_of_largest_penalty, warn_of_level
@@ -226,7 +227,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         self._check_parameters()
         first = not hasattr(self, "_fit")
-        with self._threads():
+        with Execution.of(self).threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first:
                 self._learn(source, merges=True)
@@ -289,7 +290,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if fit.solution is None:
             if not fit.statistics.with_gram:
                 raise NotFittedError("the fit was interrupted before its solver began; call fit again.")
-            with self._threads():
+            with Execution.of(self).threads():
                 spec = self._spec(fit.target_shape)
                 solution = spec.solve(fit.statistics, fit.feature_map, shift=shift_of(fit.transformer))
             fit = replace(fit, solution=solution)
@@ -364,7 +365,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                     "effective_dimension_ needs the sums, which the file of this model lacks: save it with "
                     "bochner.save(model, path, sums=True), or look at effective_dimension_ before you save it."
                 )
-            with self._threads():
+            with Execution.of(self).threads():
                 found = effective_dimension_of_sums(self.statistics_, solution.alpha, self.fit_intercept)
             self._keep(replace(self._found, solution=replace(solution, effective_dimension=found)))
             return found

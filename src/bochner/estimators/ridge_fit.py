@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +31,7 @@ from bochner.ridge.solution import LEFT_OUT, Penalty, RidgeSolution, choose_solv
 from bochner.ridge.solvers import ConjugateGradient, RidgeSolver, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.components import FittedFeatures, RidgeSearch
+from bochner.tuning.deadline import Deadline
 from bochner.tuning.policies import ComponentPolicy
 
 POLICY = ComponentPolicy()
@@ -191,13 +191,13 @@ def target_shape(source: Source) -> tuple[int, ...]:
 
 def choose_features(source: Source, spec: RidgeSpec, key: Key, *, with_penalty: bool = True) -> FittedFeatures:
     """Choose the kernel, and the number of components if it is "auto"; for another loss without a penalty."""
-    started = time.perf_counter()
+    deadline = Deadline(spec.kernel.max_seconds)
     with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
         choice = spec.kernel.choose(source, spec.features, numeric_targets, key)
     # with a transformer, the number of components is the transformer's
     if is_auto(spec.n_components) and spec.features.named:
         with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
-            found = RidgeSearch(spec, source, choice.kernel, key, started).run(with_penalty=with_penalty)
+            found = RidgeSearch(spec, source, choice.kernel, key, deadline).run(with_penalty=with_penalty)
     else:
         with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
             found = FittedFeatures(*spec.features.fit(source, choice.kernel, spec.n_components, key))

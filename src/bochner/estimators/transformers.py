@@ -17,6 +17,7 @@ from bochner.draws.keys import Key
 from bochner.estimators.parameters import SearchParameters
 from bochner.features.maps import FeatureMap, features_of
 from bochner.tuning.component_search import Budget, ComponentSearch
+from bochner.tuning.deadline import Deadline
 
 _ENTRIES = 1 << 20  # the number of kernel values from which an error is certified
 
@@ -90,7 +91,7 @@ class AdaptiveTransformer(FeatureTransformer, SearchParameters):
         """Find the number of components and set `certificate_`; options are those of `ComponentSearch`."""
         budget = Budget(
             self.max_components,
-            self.max_seconds,
+            Deadline(self.max_seconds),
             self.max_bytes,
             bytes_for=lambda n_components: n_components * bytes_per_component,
             ceiling=ceiling,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cache, partial
@@ -18,6 +17,7 @@ from bochner.backends import FLOATS, Array, as_native, check_moderate, is_modera
 from bochner.certificates.records import Certificate, Effort
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto, power_of_two
 from bochner.data.labels import labels_of, unique_labels
+from bochner.data.progress import Stopwatch
 from bochner.data.sources import ArraySource
 from bochner.data.validation import as_host, explain_rows, in_memory
 from bochner.draws.keys import Key
@@ -254,11 +254,11 @@ class LearnedFeatures(AdaptiveTransformer):
 
 def _avoidable_loss(trained: Callable[[int], tuple[Fourier, Array]], n_components: int, n_samples: int) -> Certificate:
     """Certify the share of the loss that twice as many components would save."""
-    started = time.perf_counter()
+    started = Stopwatch()
     fewer, more = (float(trained(m)[1][-1]) for m in (n_components, 2 * n_components))
     value = max(0.0, 1.0 - more / fewer) if fewer > 0.0 else 0.0
     how = f"trained with {n_components} and with {2 * n_components} components"
-    cost = Effort(0, n_samples, time.perf_counter() - started)
+    cost = Effort(0, n_samples, started.seconds())
     return Certificate("avoidable share of the loss as", value, (value, value), 1.0, how, cost)
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,10 @@ from bochner.ridge.spectrum import leave_one_out
 from bochner.tables.columns import comparable, encode_columns, find_gaps, plan_columns, raw_columns
 from bochner.tables.held_out import HeldOut, HeldOutRows, Residuals, hold_out, joined, score_labels, score_numbers
 from bochner.tables.links import fit_link, fit_temperature
-from bochner.tables.members import SCALINGS, Member, Members, fit_members
-from bochner.tables.plans import Clock, make_plan
+from bochner.tables.members import SCALINGS, Member, Members, TableTask, fit_members
+from bochner.tables.plans import fit_deadline, late_note, make_plan
 from bochner.tables.reports import TableReport
+from bochner.tuning.deadline import Deadline
 from bochner.tuning.metrics import FAMILIES
 from bochner.tuning.policies import TablePolicy
 
@@ -165,8 +165,9 @@ class TableModel(BaseEstimator):
     ) -> None:
         """Fit on targets (n, k), and score held-out rows, with the same share of every stratum in each fold."""
         self._check_parameters()
-        clock, key = Clock(float(self.max_seconds)), Key.from_random_state(self.random_state)
-        found = self._learn(raw, Y, weight, workers, key, clock)
+        deadline, key = fit_deadline(float(self.max_seconds)), Key.from_random_state(self.random_state)
+        found = self._learn(raw, Y, weight, workers, key, deadline)
+        notes = list(found.notes)
         lost = [column.name for column in self._columns if "identifier" in column.why]
         if lost:
             warn(
@@ -181,15 +182,15 @@ class TableModel(BaseEstimator):
             parts = [(self, HeldOutRows(rows, found.held_out, means[rows]))]
             how = "leave-one-out of rows that chose nothing"
         else:
-            parts, how = self._cross_validate(raw, Y, weight, workers, strata, key, clock)
-        self.fit_seconds_ = time.perf_counter() - clock.started
+            parts, how = self._cross_validate(raw, Y, weight, workers, strata, key, deadline, notes)
+        self.fit_seconds_ = deadline.clock.seconds()
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
             {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
             tuple(f"{member.share:.0%} {member.name}" for member in self._members),
             found.leaf_sizes,
             self._score(parts, Y, weight, how),
-            tuple(clock.notes),
+            tuple(notes),
         )
         held_out = self.report_.held_out
         if not held_out.beats_constant and held_out.error > 0 and held_out.n_rows >= JUDGED_ROWS:
@@ -206,23 +207,23 @@ class TableModel(BaseEstimator):
         workers: Execution | None,
         strata: Array,
         key: Key,
-        clock: Clock,
+        deadline: Deadline,
+        notes: list[str],
     ) -> tuple[list[tuple[TableModel, HeldOutRows]], str]:
         """Predict rows by models that everything was chosen for without them, until these are enough rows."""
-        n, taken = len(Y), clock.elapsed()
+        n, taken = len(Y), deadline.clock.seconds()
         parts: list[tuple[TableModel, HeldOutRows]] = []
         n_folds = min(POLICY.folds, n)
         folds = hold_out(n, n_folds, strata, int(key.child("held out").generator().integers(2**31)))
         for number, rows in enumerate(folds[: math.ceil(POLICY.held_out_rows * n_folds / n)]):
-            if parts and clock.left() < taken:
-                clock.note(f"{number} of {n_folds} folds were held out")
+            if parts and deadline.left() < taken:
+                notes.append(late_note(f"{number} of {n_folds} folds were held out"))
                 break
             kept = np.setdiff1d(np.arange(n), rows)
             mean = weight[kept].mean()
             model = clone(self).set_params(verbose=0)
-            late = Clock(clock.max_seconds, clock.started)
             part = [(kind, values[kept]) for kind, values in raw]
-            model._learn(part, Y[kept], weight[kept] / mean, workers, key.child(f"fold {number}"), late)
+            model._learn(part, Y[kept], weight[kept] / mean, workers, key.child(f"fold {number}"), deadline)
             scores = model._predict(model._encode([(kind, values[rows]) for kind, values in raw]))
             means = np.broadcast_to(np.average(Y[kept], axis=0, weights=weight[kept]), scores.shape)
             parts.append((model, HeldOutRows(rows, scores, means, 1.0 + len(rows) / len(kept))))
@@ -236,21 +237,20 @@ class TableModel(BaseEstimator):
         weight: Array,
         workers: Execution | None,
         key: Key,
-        clock: Clock,
+        deadline: Deadline,
     ) -> Members:
         """Choose and fit what predictions need: columns, members and what turns scores into labels."""
         families = self._check_parameters()
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
         with Execution.of(self).threads():
-            self._columns, A = plan_columns(names, raw, Y, weight, seed)
+            (self._columns, A), notes = plan_columns(names, raw, Y, weight, seed), tuple[str, ...]()
             if not A.shape[1]:
-                A = np.zeros((len(Y), 1))
-                clock.notes.append("no column varies: every prediction is the mean of the targets")
-            found = self._fit_members(A, Y, weight, families, key, workers, clock)
+                A, notes = np.zeros((len(Y), 1)), ("no column varies: every prediction is the mean of the targets",)
+            found = self._fit_members(A, Y, weight, families, key, workers, deadline)
         self._members = found.members
         self._calibrate(found.left_out, Y, weight)
-        return found
+        return replace(found, notes=notes + found.notes)
 
     def _calibrate(self, scores: Array, Y: Array, weight: Array) -> None:
         """Learn from leave-one-out scores how scores become labels."""
@@ -267,7 +267,7 @@ class TableModel(BaseEstimator):
         families: Sequence[str],
         key: Key,
         workers: Execution | None,
-        clock: Clock,
+        deadline: Deadline,
     ) -> Members:
         plan = make_plan(
             *A.shape,
@@ -277,26 +277,14 @@ class TableModel(BaseEstimator):
             on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        clock.notes.extend(plan.notes)
         progress = Progress(0, "kernels", bool(self.verbose))
+        task = TableTask(A, Y, weight, plan, key, deadline, progress, self.device, workers)
+        keeps_size = not isinstance(self.leaf_size, str)
         try:
-            return fit_members(
-                A,
-                Y,
-                weight,
-                plan,
-                families=families,
-                scalings=scalings,
-                metric=self.metric,
-                key=key,
-                clock=clock,
-                progress=progress,
-                keeps_size=not isinstance(self.leaf_size, str),
-                device=self.device,
-                workers=workers,
-            )
+            found = fit_members(task, families=families, scalings=scalings, metric=self.metric, keeps_size=keeps_size)
         finally:
             progress.close()
+        return replace(found, notes=plan.notes + found.notes)
 
     @property
     def _divider(self) -> Member:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from bochner.ridge.spectrum import leave_one_out
 from bochner.tuning.policies import TablePolicy
 
 POLICY = TablePolicy()
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -245,19 +247,22 @@ def placed(array: Array, device: str | None) -> Any:
     return np.ascontiguousarray(array) if device is None else open_device(device).tensor_on(device, array)
 
 
-def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
-    """Call `work` on every job, with one thread for each.
+def in_threads(work: Callable[[T], R], jobs: Sequence[T], device: str | None = None) -> list[R]:
+    """Call `work` on every job, with one thread for each, and return the results.
 
     On a device each job has its own stream: the small steps of a single factorisation leave most of a GPU idle.
     """
     torch = None if device is None else open_device(device)
 
-    def alone(job: Any) -> None:
+    results: dict[int, R] = {}
+
+    def alone(number: int) -> None:
         with limit_threads(1), nullcontext() if torch is None else torch.own_queue(device):
-            work(job)
+            results[number] = work(jobs[number])
 
     with one_thread():
-        each(alone, jobs, n_threads() if torch is None else torch.n_queues(device))
+        each(alone, range(len(jobs)), n_threads() if torch is None else torch.n_queues(device))
+    return [results[number] for number in range(len(jobs))]
 
 
 def fit_leaf(

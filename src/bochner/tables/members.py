@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import nnls
@@ -13,7 +12,7 @@ from scipy.optimize import nnls
 from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each
 from bochner.data.execution import Execution
-from bochner.data.progress import Progress
+from bochner.data.progress import Progress, Stopwatch
 from bochner.draws.keys import Key
 from bochner.estimators.ridge import KernelRidge
 from bochner.features.nystrom import Nystrom
@@ -23,13 +22,16 @@ from bochner.ridge.dense import LEAST_WEIGHT, exact_ridge
 from bochner.ridge.solvers import Cholesky
 from bochner.ridge.spectrum import leave_one_out
 from bochner.tables.leaves import LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
-from bochner.tables.plans import Clock, Plan, overlap, smaller_leaves
+from bochner.tables.plans import Plan, late_note, overlap, smaller_leaves
 from bochner.tables.scaling import Scaling, scale_columns
-from bochner.tuning.metrics import LearnedMetric, deviations, importances, learn_directions, learn_metric, shrink_metric
+from bochner.tuning.deadline import Deadline
+from bochner.tuning.metrics import FAMILIES, LearnedMetric, MetricLearner, Rows, deviations, importances
 from bochner.tuning.policies import MetricPolicy, TablePolicy
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are replaced by ranks
 POLICY, METRIC = TablePolicy(), MetricPolicy.for_tables()
+Name = tuple[str, str]  # a scaling and a kernel
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Members:
         Leave-one-out mean squared error on the sample for screening, by (scaling, kernel).
     leaf_sizes : tuple of int
         Leaf sizes of the member with the most leaves.
+    notes : tuple of str
+        What there was no time for.
     """
 
     members: tuple[Member, ...]
@@ -82,8 +86,9 @@ class Members:
     unseen: Array
     held_out: Array
     importances: Array
-    tried: dict[tuple[str, str], float]
+    tried: dict[Name, float]
     leaf_sizes: tuple[int, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -96,166 +101,242 @@ class _Fitted:
     sizes: tuple[int, ...]
 
 
-def fit_members(
-    A: Array,
-    Y: Array,
-    weight: Array,
-    plan: Plan,
-    *,
-    families: Sequence[str],
-    scalings: Sequence[str],
-    metric: str,
-    key: Key,
-    clock: Clock,
-    progress: Progress,
-    keeps_size: bool = False,
-    device: str | None = None,
-    workers: Execution | None = None,
-) -> Members:
-    """Choose among kernels and scalings, and fit local models of the best.
+@dataclass(frozen=True)
+class TableTask:
+    """A table as numbers, and what fits of its members need.
 
-    Parameters
+    Attributes
     ----------
     A : ndarray of shape (n, d)
-        The columns of a table as numbers.
     Y : ndarray of shape (n, k)
     weight : ndarray of shape (n,)
-        Of mean one.
+        Weights of mean one.
     plan : Plan
-    families, scalings : sequences of str
-        To choose from.
-    metric : {"auto", "diagonal", "full"}
     key : Key
-    clock : Clock
+    deadline : Deadline
     progress : Progress
-    keeps_size : bool
-        Whether the size of leaves was given, so that it is kept even if time runs out.
     device : str or None
         Where metrics are learned and leaves fitted.
     workers : Execution or None
         If given, leaves are fitted by the workers of a Dask client.
     """
-    maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
-    few, many, fresh = draw_samples(
-        weight, (min(METRIC.first_rows, plan.metric_rows), plan.metric_rows), key.child("sample")
-    )
-    tried: dict[tuple[str, str], LearnedMetric] = {}
-    learned: dict[tuple[str, str], LearnedMetric] = {}
-    equal: dict[tuple[str, str], LearnedMetric] = {}
 
-    def rows_of(way: str, sample: Sample) -> Any:
-        return placed(maps[way](A[sample.rows]), device)
+    A: Array
+    Y: Array
+    weight: Array
+    plan: Plan
+    key: Key
+    deadline: Deadline
+    progress: Progress
+    device: str | None = None
+    workers: Execution | None = None
 
-    def screen(name: tuple[str, str]) -> None:
-        X = rows_of(name[0], few)
-        sample = X, Y[few.rows], name[1], few.weight
-        tried[name] = learn_metric(*sample, max_evaluations=METRIC.first_evaluations, until=clock.learned_by)
-        progress.advance(0)
+    @property
+    def learning(self) -> Deadline:
+        """When no further metric is learned."""
+        return self.deadline.share(POLICY.learned_share)
 
-    def learn(name: tuple[str, str]) -> None:
-        way, family = name
-        learned[name] = tried[name]
-        if len(many.rows) > len(few.rows):
-            sample = rows_of(way, many), Y[many.rows], family, many.weight
-            limits: dict[str, Any] = {"max_evaluations": METRIC.evaluations, "until": clock.learned_by}
-            learned[name] = learn_metric(*sample, start=tried[name], **limits)
-        progress.advance(0)
 
-    def learn_equal(name: tuple[str, str]) -> None:
-        way, family = name
-        sample = rows_of(way, few), Y[few.rows], family, few.weight
-        limits: dict[str, Any] = {"max_evaluations": METRIC.first_evaluations, "until": clock.learned_by}
-        equal[name] = learn_metric(*sample, per_column=False, **limits)
+@dataclass(frozen=True)
+class _Learning:
+    """Scalings of a table, and samples of its rows that metrics are learned and compared on."""
 
-    def shrink(name: tuple[str, str]) -> None:
-        sample = rows_of(name[0], fresh), Y[fresh.rows], fresh.weight
-        learned[name] = shrink_metric(learned[name], equal[name], *sample)
+    task: TableTask
+    maps: dict[str, Scaling]
+    few: Sample
+    many: Sample
+    fresh: Sample
+    learner: MetricLearner
 
-    def best(n_best: int) -> list[tuple[str, str]]:
-        return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
+    @classmethod
+    def of(cls, task: TableTask, scalings: Sequence[str]) -> _Learning:
+        """Scale the columns, and draw the samples."""
+        maps = {name: scale_columns(task.A, task.weight, ranked=SCALINGS[name]) for name in scalings}
+        most = task.plan.metric_rows
+        samples = draw_samples(task.weight, (min(METRIC.first_rows, most), most), task.key.child("sample"))
+        return cls(task, maps, *samples, MetricLearner(METRIC, task.learning))
 
-    in_threads(screen, [(scalings[0], family) for family in families], device)
-    for way in scalings[1:]:  # for the best kernels only
-        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
+    def rows(self, way: str, sample: Sample) -> Rows:
+        """Return the scaled rows of a sample."""
+        X = placed(self.maps[way](self.task.A[sample.rows]), self.task.device)
+        return Rows(X, self.task.Y[sample.rows], sample.weight)
+
+    def first(self, name: Name) -> LearnedMetric:
+        """Learn scales of columns on few rows."""
+        return self.learner.first(self.rows(name[0], self.few), FAMILIES[name[1]])
+
+    def equal(self, name: Name) -> LearnedMetric:
+        """Learn a common scale on few rows."""
+        return self.learner.equal(self.rows(name[0], self.few), FAMILIES[name[1]])
+
+    def of_all(self, work: Callable[[T], LearnedMetric], names: Sequence[T]) -> dict[T, LearnedMetric]:
+        """Call a function for several names, with one thread for each."""
+
+        def counted(name: T) -> LearnedMetric:
+            metric = work(name)
+            self.task.progress.advance(0)
+            return metric
+
+        return dict(zip(names, in_threads(counted, names, self.task.device), strict=True))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A kernel with its metric on scaled columns."""
+
+    name: str
+    scaling: Scaling
+    metric: LearnedMetric
+
+
+def fit_members(
+    task: TableTask, *, families: Sequence[str], scalings: Sequence[str], metric: str, keeps_size: bool = False
+) -> Members:
+    """Choose among kernels and scalings, and fit local models of the best.
+
+    Parameters
+    ----------
+    task : TableTask
+    families, scalings : sequences of str
+        Names to choose from.
+    metric : {"auto", "diagonal", "full"}
+    keeps_size : bool
+        Whether the size of leaves was given, so that it is kept even if time runs out.
+    """
+    learning = _Learning.of(task, scalings)
+    tried = _screen(learning, families, scalings)
+    candidates, notes = _candidates(learning, tried, metric)
+    size = task.plan.leaf_size
+    if not keeps_size and task.device is None and task.workers is None and len(task.A) > size:
+        size = _affordable_leaves(task, candidates[0], learning.many.rows)
+    if size < task.plan.leaf_size:
+        notes.append(late_note(f"leaves have {size} rows instead of {task.plan.leaf_size}"))
+    parts, n_local = _fit_parts(task, candidates, size)
+    if n_local < len(candidates):
+        notes.append(late_note(f"{n_local} of {len(candidates)} members were fitted"))
+        task.progress.total = task.progress.done
+    errors = {name: found.error for name, found in tried.items()}
+    return _average(task, parts, np.setdiff1d(np.arange(len(task.A)), learning.many.rows), errors, tuple(notes))
+
+
+def _best(tried: dict[Name, LearnedMetric], n_best: int) -> list[Name]:
+    return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
+
+
+def _screen(learning: _Learning, families: Sequence[str], scalings: Sequence[str]) -> dict[Name, LearnedMetric]:
+    """Learn metrics of all kernels with the first scaling, and of the best kernels with the others."""
+    tried = learning.of_all(learning.first, [(scalings[0], family) for family in families])
+    for way in scalings[1:]:
+        best = _best(tried, max(2, learning.task.plan.n_members))
+        tried |= learning.of_all(learning.first, [(way, family) for _, family in best])
+    return tried
+
+
+def _candidates(
+    learning: _Learning, tried: dict[Name, LearnedMetric], metric: str
+) -> tuple[list[_Candidate], list[str]]:
+    """Choose the members, and learn their metrics on more rows; also return notes about what there was no time for."""
+    task, many, notes = learning.task, learning.many, list[str]()
+    (n, d), n_members, late = task.A.shape, task.plan.n_members, task.learning.is_late()
     # a full metric has d² parameters, so it is compared with the others on rows that none was learned on
-    directions = metric == "full" or (
-        metric == "auto"
-        and plan.n_members > 1
-        and A.shape[1] <= METRIC.most_directions
-        and len(A) >= 2 * len(many.rows)
-    )
-    if clock.is_late():
-        clock.note("scales of columns were learned on a smaller sample, in fewer steps, for one member")
-    progress.label = "scales of columns"
-    ranking = best(1 if clock.is_late() else max(1, plan.n_members - directions))
-    round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-    if clock.is_late():
-        learned.update({name: tried[name] for name in ranking})
-    else:
-        jobs = [(learn, name) for name in ranking]
-        if len(fresh.rows) >= METRIC.fresh_rows:
-            jobs += [(learn_equal, name) for name in ranking]
-        in_threads(lambda job: job[0](job[1]), jobs, device)
-        if equal and not clock.is_late():
-            in_threads(shrink, ranking, device)
-        if clock.is_late():
-            clock.note("scales of columns were learned in fewer steps")
-    candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
-    if directions and round_ones and not clock.is_late():
+    fits = n_members > 1 and d <= METRIC.most_directions and n >= 2 * len(many.rows)
+    directions = metric == "full" or (metric == "auto" and fits)
+    task.progress.label = "scales of columns"
+    names = _best(tried, 1 if late else max(1, n_members - directions))
+    round_ones = [name for name in _best(tried, len(tried)) if name[1] != "laplacian"]
+    if late:
+        notes.append(late_note("scales of columns were learned on a smaller sample, in fewer steps, for one member"))
+    learned = {name: tried[name] for name in names} if late else _learn(learning, tried, names)
+    if not late and task.learning.is_late():
+        notes.append(late_note("scales of columns were learned in fewer steps"))
+    candidates = [
+        _Candidate(f"{family} kernel of {way} columns", learning.maps[way], learned[way, family])
+        for way, family in names
+    ]
+    if directions and round_ones and not task.learning.is_late():
         way, family = round_ones[0]
-        start = {**tried, **learned}[way, family]
-        sample = rows_of(way, many), Y[many.rows]
-        limits: dict[str, Any] = {"max_evaluations": METRIC.evaluations, "until": clock.learned_by}
-        U, found = learn_directions(*sample, start, many.weight, **limits)
-        candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
+        U, full = learning.learner.directions(learning.rows(way, many), {**tried, **learned}[way, family], None)
+        name = f"{family} kernel of directions of {way} columns"
+        candidates.append(_Candidate(name, replace(learning.maps[way], directions=U), full))
+    return candidates, notes
+
+
+def _learn(learning: _Learning, tried: dict[Name, LearnedMetric], names: list[Name]) -> dict[Name, LearnedMetric]:
+    """Learn metrics on more rows, and shrink them towards equal scales by their error on fresh rows."""
+    learner, many, fresh = learning.learner, learning.many, learning.fresh
+    compares, more = len(fresh.rows) >= METRIC.fresh_rows, len(many.rows) > len(learning.few.rows)
+
+    def learned(name: Name) -> LearnedMetric:
+        return learner.further(learning.rows(name[0], many), tried[name]) if more else tried[name]
+
+    works = {"learned": learned, "equal": learning.equal}
+    jobs = [(work, name) for work in works if compares or work == "learned" for name in names]
+    found = learning.of_all(lambda job: works[job[0]](job[1]), jobs)
+    if not compares or learning.task.learning.is_late():
+        return {name: found["learned", name] for name in names}
+    return learning.of_all(
+        lambda name: learner.shrunk(found["learned", name], found["equal", name], learning.rows(name[0], fresh)), names
+    )
+
+
+def _affordable_leaves(task: TableTask, candidate: _Candidate, rows: Array) -> int:
+    """Return the leaf size that the time left allows, judged by the fit of an exact model of some rows."""
+    X, clock = candidate.scaling(task.A[rows]), Stopwatch()
+    exact_ridge(candidate.metric.kernel(X), task.Y[rows], candidate.metric.alpha)
+    seconds = clock.seconds() / n_threads()
+    return smaller_leaves(task.plan.leaf_size, len(task.A), seconds, len(rows), max(task.deadline.left(), 0.0))
+
+
+def _fit_parts(task: TableTask, candidates: list[_Candidate], leaf_size: int) -> tuple[list[_Fitted], int]:
+    """Fit the candidates and the model of all rows, as far as time allows; also return how many candidates were."""
     scaled: dict[int, Array] = {}  # rows that several members share are in memory once
-    for _, scaling, _ in candidates:
-        if id(scaling) not in scaled:
-            scaled[id(scaling)] = scaling(A)
-    leaf_size, taken = plan.leaf_size, 0.0
-    if not keeps_size and device is None and workers is None and len(A) > leaf_size:
-        seconds = _ridge_seconds(candidates[0][2], candidates[0][1](A[many.rows]), Y[many.rows])
-        leaf_size = smaller_leaves(leaf_size, len(A), seconds / n_threads(), len(many.rows), max(clock.left(), 0.0))
-        if leaf_size < plan.leaf_size:
-            clock.note(f"leaves have {leaf_size} rows instead of {plan.leaf_size}")
-    progress.label, progress.total = "leaves", len(candidates) * len(A)
-    fitted: dict[int, _Fitted] = {}
+    for candidate in candidates:
+        if id(candidate.scaling) not in scaled:
+            scaled[id(candidate.scaling)] = candidate.scaling(task.A)
+    task.progress.label, task.progress.total = "leaves", len(candidates) * len(task.A)
+    parts: list[_Fitted | None] = [None] * (len(candidates) + bool(task.plan.n_landmarks))
+    seconds = [0.0]  # how long each fit took
 
-    def fit_locally(number: int) -> None:
-        nonlocal taken
-        if taken > max(clock.left(), 0.0):
-            return
-        begun, (name, scaling, found) = time.perf_counter(), candidates[number]
-        X = scaled[id(scaling)]
-        scales = found.kernel.scales(X.shape[1])
-        tree, rows = grow_tree(X, np.ones(X.shape[1]) / scales, leaf_size, overlap(len(X), leaf_size))
-        model, errors = fit_leaves(
-            X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers, progress.advance
-        )
-        taken = time.perf_counter() - begun
-        columns = _column_weights(scaling, found, A, X, weight)
-        fitted[number] = _Fitted(Member(name, scaling, model, 1.0), Y - errors, columns, tuple(map(len, rows)))
+    def fit(number: int) -> None:
+        if number == len(candidates):
+            if not task.learning.is_late():
+                parts[number] = _fit_landmarks(task, candidates[0], scaled[id(candidates[0].scaling)])
+        elif seconds[-1] <= max(task.deadline.left(), 0.0):
+            clock, candidate = Stopwatch(), candidates[number]
+            parts[number] = _fit_locally(task, candidate, scaled[id(candidate.scaling)], leaf_size)
+            seconds.append(clock.seconds())
 
-    def fit_landmarks(number: int) -> None:
-        if clock.is_late():
-            return
-        progress.label = "landmarks"
-        name, scaling, found = candidates[0]
-        X, name = scaled[id(scaling)], f"{plan.n_landmarks} landmarks of the {name}"
-        seed = int(key.child("landmarks").generator().integers(2**31))
-        model, errors = fit_globally(X, Y, found.kernel, plan.n_landmarks, weight, device=device, random_state=seed)
-        columns = _column_weights(scaling, found, A, X, weight)
-        fitted[number] = _Fitted(Member(name, scaling, model, 1.0), Y - errors, columns, (len(A),))
-
-    fits = [fit_locally] * len(candidates) + [fit_landmarks] * bool(plan.n_landmarks)
     # while a device works on the leaves of one member, the rows of another are divided and copied
-    each(lambda number: fits[number](number), range(len(fits)), 1 if device is None else POLICY.members_on_device)
-    n_fitted = sum(number in fitted for number in range(len(candidates)))
-    if n_fitted < len(candidates):
-        clock.note(f"{n_fitted} of {len(candidates)} members were fitted")
-        progress.total = progress.done
-    parts = [fitted[number] for number in sorted(fitted)]
-    unseen = np.setdiff1d(np.arange(len(A)), many.rows)
+    each(fit, range(len(parts)), 1 if task.device is None else POLICY.members_on_device)
+    return [part for part in parts if part is not None], len(seconds) - 1
+
+
+def _fit_locally(task: TableTask, candidate: _Candidate, X: Array, leaf_size: int) -> _Fitted:
+    """Fit an exact model in each leaf."""
+    kernel, alpha, d = candidate.metric.kernel, candidate.metric.alpha, X.shape[1]
+    tree, rows = grow_tree(X, np.ones(d) / kernel.scales(d), leaf_size, overlap(len(X), leaf_size))
+    model, errors = fit_leaves(
+        X, task.Y, kernel, alpha, tree, rows, task.weight, task.device, task.workers, task.progress.advance
+    )
+    columns = _column_weights(candidate, task.A, X, task.weight)
+    return _Fitted(Member(candidate.name, candidate.scaling, model, 1.0), task.Y - errors, columns, (*map(len, rows),))
+
+
+def _fit_landmarks(task: TableTask, candidate: _Candidate, X: Array) -> _Fitted:
+    """Fit a model of all rows with some of them as landmarks."""
+    task.progress.label = "landmarks"
+    n_landmarks, kernel = task.plan.n_landmarks, candidate.metric.kernel
+    seed = int(task.key.child("landmarks").generator().integers(2**31))
+    model, errors = fit_globally(X, task.Y, kernel, n_landmarks, task.weight, device=task.device, random_state=seed)
+    member = Member(f"{n_landmarks} landmarks of the {candidate.name}", candidate.scaling, model, 1.0)
+    return _Fitted(member, task.Y - errors, _column_weights(candidate, task.A, X, task.weight), (len(task.A),))
+
+
+def _average(
+    task: TableTask, parts: list[_Fitted], unseen: Array, tried: dict[Name, float], notes: tuple[str, ...]
+) -> Members:
+    """Average the members with the shares of least leave-one-out error, on unseen rows if their weight allows."""
+    Y, weight = task.Y, task.weight
     unseen = unseen if weight[unseen].sum() >= POLICY.unseen_rows else unseen[:0]  # heavy rows tend to be sampled
     judged = unseen if len(unseen) else slice(None)
     units = scale_columns(Y, weight, ranked=False).sizes  # so that shares do not depend on units
@@ -265,16 +346,17 @@ def fit_members(
     held_out = np.empty((len(unseen), Y.shape[1]))
     for half in (0, 1) if len(unseen) else ():  # each with the shares that are best for the other
         own, others = slice(half, None, 2), slice(1 - half, None, 2)
-        found_shares = _shares([residual[others] for residual in residuals], weight[unseen[others]])
-        held_out[own] = np.einsum("m,mij->ij", found_shares, np.array([part.left_out[unseen[own]] for part in parts]))
+        found = _shares([residual[others] for residual in residuals], weight[unseen[others]])
+        held_out[own] = np.einsum("m,mij->ij", found, np.array([part.left_out[unseen[own]] for part in parts]))
     return Members(
         tuple(replace(parts[i].member, share=float(shares[i])) for i in order),
         np.einsum("m,mij->ij", shares, np.array([part.left_out for part in parts])),
         unseen,
         held_out,
         shares @ np.array([part.columns for part in parts]),
-        {name: found.error for name, found in tried.items()},
+        tried,
         max((parts[i].sizes for i in order), key=len),
+        notes,
     )
 
 
@@ -326,13 +408,6 @@ def fit_globally(
     return model, leave_one_out(residual[:, None, :], (weight * leverage)[:, None])[:, 0, :]
 
 
-def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
-    """How long fitting an exact model takes on this machine."""
-    begun = time.perf_counter()
-    exact_ridge(metric.kernel(X), Y, metric.alpha)
-    return time.perf_counter() - begun
-
-
 @dataclass(frozen=True)
 class Sample:
     """Rows, and how much weight each of them represents."""
@@ -365,10 +440,11 @@ def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sampl
     return sample(0, sizes[0]), sample(0, sizes[1]), sample(sizes[1], 2 * sizes[1])
 
 
-def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, X: Array, weight: Array) -> Array:
-    """The share of each column in the distances of a member; with directions, its contribution to their lengths."""
+def _column_weights(candidate: _Candidate, A: Array, X: Array, weight: Array) -> Array:
+    """Return the share of each column in the distances; with directions, its contribution to their lengths."""
+    scaling = candidate.scaling
     if scaling.directions is None:
-        return importances(metric, X, weight)
+        return importances(candidate.metric, X, weight)
     weights = np.linalg.norm(scaling.directions, axis=1) * deviations(replace(scaling, directions=None)(A), weight)
     total = float(weights.sum())
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from bochner.tuning.deadline import Deadline
 from bochner.tuning.policies import MetricPolicy, TablePolicy
 
 POLICY, METRIC = TablePolicy(), MetricPolicy.for_tables()
 
 
-@dataclass
-class Clock:
-    """The time left since a fit began; it changes a plan only if the fit takes more than twice as long as planned.
+def fit_deadline(max_seconds: float) -> Deadline:
+    """Return when a fit must end: later than planned, so that the model depends on the machine only if that is slow.
 
-    Plans assume 15 billion operations a second, a third to a sixth of what a core does today, and every fit may take at
-    least 15 seconds, so that the model does not depend on the machine unless that is slow or very busy.
+    Plans assume a third to a sixth of what a core does today.
     """
+    return Deadline(max(POLICY.late * max_seconds, POLICY.least_seconds))
 
-    max_seconds: float
-    started: float = field(default_factory=time.perf_counter)
-    notes: list[str] = field(default_factory=list)
 
-    @property
-    def _limit(self) -> float:
-        return max(POLICY.late * self.max_seconds, POLICY.least_seconds)
-
-    @property
-    def learned_by(self) -> float:
-        """When the learning of metrics must end, as a value of ``time.perf_counter()``."""
-        return self.started + 0.6 * self._limit
-
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.started
-
-    def left(self) -> float:
-        """Seconds left."""
-        return self.started + self._limit - time.perf_counter()
-
-    def is_late(self) -> bool:
-        """Whether the time for metrics is over."""
-        return time.perf_counter() > self.learned_by
-
-    def note(self, text: str) -> None:
-        """Add a note to the report about what there was no time for."""
-        self.notes.append(f"the fit took longer than planned, so that {text}")
+def late_note(text: str) -> str:
+    """Return a note for the report about what there was no time for."""
+    return f"the fit took longer than planned, so that {text}"
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.certificates.records import Certificate
 from bochner.checks import warn
+from bochner.tuning.deadline import NO_LIMIT, Deadline
 from bochner.tuning.policies import ComponentPolicy
 
 Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
@@ -22,13 +22,13 @@ POLICY = ComponentPolicy()
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of a search for the number of components. The clock starts when the budget is made.
+    """Limits of a search for the number of components.
 
     Parameters
     ----------
     max_components : int
         The most components to try.
-    max_seconds : float or None
+    deadline : Deadline
         How long the search may take, approximately.
     max_bytes : float or None
         The most memory that the components may need.
@@ -40,8 +40,6 @@ class Budget:
         Why there is a ceiling, for the warning.
     affordable : callable
         The most components that can be tried in the time that is left; it may change as times become known.
-    started : float
-        When the clock started, of ``time.perf_counter()``.
 
     Examples
     --------
@@ -51,13 +49,12 @@ class Budget:
     """
 
     max_components: int
-    max_seconds: float | None = None
+    deadline: Deadline = NO_LIMIT
     max_bytes: float | None = None
     bytes_for: Callable[[int], float] = float
     ceiling: int | None = None
     because: str = "there are no more"
     affordable: Callable[[], int] = lambda: sys.maxsize
-    started: float = field(default_factory=time.perf_counter)
 
     @property
     def most(self) -> int:
@@ -74,19 +71,10 @@ class Budget:
             return self.max_components
         return bisect_right(range(1, self.max_components + 1), self.max_bytes, key=self.bytes_for)
 
-    @property
-    def seconds_left(self) -> float:
-        """The seconds left of `max_seconds`; negative when they have passed."""
-        return math.inf if self.max_seconds is None else self.started + self.max_seconds - time.perf_counter()
-
-    def is_late(self) -> bool:
-        """Whether `max_seconds` have passed."""
-        return self.seconds_left < 0.0
-
     def warn(self, tol: float, n_components: int, found: Certificate) -> None:
         """Issue a ConvergenceWarning with the error that was reached and the limit that ended the search."""
         if n_components < max(1, self._most_in_any_time):
-            limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
+            limit = f"max_seconds={self.deadline.limit:g} allows no more. Raise that limit, or tol."
         elif n_components == self.ceiling:
             limit = f"{self.because}. Raise tol."
         elif self._most_in_memory < self.max_components:
@@ -175,7 +163,7 @@ class ComponentSearch:
         return min(self.budget.most, max(self.least, -(-int(n_components) // self.step) * self.step, self.step))
 
     def _may_add(self, n_components: int) -> bool:
-        return n_components < self.budget.most and not self.budget.is_late()
+        return n_components < self.budget.most and not self.budget.deadline.is_late()
 
     def _bracket(self) -> tuple[int, int, bool]:
         """A number that is too small, a larger one, and whether the larger one suffices."""
@@ -192,7 +180,9 @@ class ComponentSearch:
 
     def _narrow(self, low: int, high: int, enough: bool) -> int:
         """Halve the bracket until its upper end is at most 5 % too large."""
-        while self.refine and enough and high > POLICY.slack * max(low, self.step) and not self.budget.is_late():
+        while (
+            self.refine and enough and high > POLICY.slack * max(low, self.step) and not self.budget.deadline.is_late()
+        ):
             middle = self._in_steps((low + high) / 2.0)
             if middle >= high:
                 break
@@ -205,7 +195,7 @@ class ComponentSearch:
     def _confirm(self, n_components: int) -> tuple[int, Certificate]:
         """The smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
         finals = {n_components: self.certify(n_components, "final")}
-        while len(finals) <= self.repeats and not self.budget.is_late():
+        while len(finals) <= self.repeats and not self.budget.deadline.is_late():
             if POLICY.close * self.tol < finals[n_components].high <= self.tol:
                 break
             n_components = self._next(finals, n_components)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.certificates.records import Certificate
-from bochner.data.progress import show
+from bochner.data.progress import Stopwatch, show
 from bochner.data.sources import ArraySource, Source
 from bochner.data.targets import numeric_targets
 from bochner.draws.keys import Key
@@ -25,6 +24,7 @@ from bochner.ridge.solution import Penalty, RidgeSolution
 from bochner.ridge.spectrum import vertex
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.component_search import Budget, ComponentSearch
+from bochner.tuning.deadline import NO_LIMIT, Deadline
 from bochner.tuning.excess_risk import (
     FOURIER_POWER,
     LANDMARK_POWER,
@@ -54,7 +54,14 @@ class FittedFeatures:
     spreads: Array | None = None
 
 
-def search_budget(limits: Mapping[str, Any], n_samples: int | None, *, landmarks: bool, **options: Any) -> Budget:
+def search_budget(
+    limits: Mapping[str, Any],
+    n_samples: int | None,
+    *,
+    landmarks: bool,
+    deadline: Deadline = NO_LIMIT,
+    affordable: Callable[[], int] = lambda: sys.maxsize,
+) -> Budget:
     """Return the limits of a search for the number of components, of landmarks or else of Fourier features."""
     ceiling = None
     if n_samples is not None:
@@ -63,12 +70,12 @@ def search_budget(limits: Mapping[str, Any], n_samples: int | None, *, landmarks
         ceiling = min(ceiling, n_samples if landmarks else 2 * n_samples)
     return Budget(
         limits["max_components"],
-        limits["max_seconds"],
+        deadline,
         limits["max_bytes"],
         bytes_for=lambda n_components: 8.0 * n_components**2,  # of the sums
         ceiling=ceiling,
         because=f"the search stops here for {n_samples} rows; pass an integer n_components to use more",
-        **options,
+        affordable=affordable,
     )
 
 
@@ -90,8 +97,7 @@ class RidgeSearch:
     kernel : Kernel
         With numbers as length scales.
     key : Key
-    started : float or None
-        When the clock of ``max_seconds`` started; None for now.
+    deadline : Deadline
     split : RowSplit or None
         None samples the rows.
     """
@@ -102,7 +108,7 @@ class RidgeSearch:
         source: Source,
         kernel: Kernel,
         key: Key,
-        started: float | None = None,
+        deadline: Deadline,
         split: RowSplit | None = None,
     ) -> None:
         self.spec, self.source, self.kernel, self.key = spec, source, kernel, key
@@ -114,7 +120,7 @@ class RidgeSearch:
             source.n_samples,
             landmarks=self.uses_landmarks,
             affordable=self._affordable,
-            started=time.perf_counter() if started is None else started,
+            deadline=deadline,
         )
         # the excess may fall in steps (see `NestedRidge`), and models below 1,024 components may all be on one step
         low, high = POLICY.first
@@ -148,9 +154,8 @@ class RidgeSearch:
         if with_penalty and fitted.solution is None and self.spec.leaves_rows_out:
             margins = self.spec.kernel.margins and nested.statistics.n_targets > 1
             show(f"{n_components:,} components: penalty", self.spec.verbose > 0)
-            fitted = replace(
-                fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else POLICY.penalty_steps)
-            )
+            n_steps = 0 if self.budget.deadline.is_late() else POLICY.penalty_steps
+            fitted = replace(fitted, penalty=least_penalty(nested, margins, n_steps))
         return replace(fitted, certificate=certificate)
 
     def _search(self) -> ComponentSearch:
@@ -187,7 +192,7 @@ class RidgeSearch:
         pool, half = self.split.pool, self.first // 2
         if self.first < POLICY.first[1] or not self.uses_landmarks or len(pool) < 2 * POLICY.first_rows:
             return False
-        if self.budget.most < self.first or self.budget.is_late():
+        if self.budget.most < self.first or self.budget.deadline.is_late():
             return False
         show("how many components to begin with", self.spec.verbose > 0)
         sample, tol = self._of_rows(RowSplit(pool[: max(POLICY.first_rows, len(pool) // 4)]), half), self.spec.tol
@@ -205,7 +210,7 @@ class RidgeSearch:
     def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
         """The same search on the rows of a split alone, which ends at `max_components`."""
         rows = ArraySource(split.pool.X, split.pool.y, split.pool.weight)
-        search = RidgeSearch(self.spec, rows, self.kernel, self.key, self.budget.started, split)
+        search = RidgeSearch(self.spec, rows, self.kernel, self.key, self.budget.deadline, split)
         search.first = min(search.first, max_components)
         search.budget = replace(search.budget, max_components=min(max_components, search.budget.max_components))
         return search
@@ -226,11 +231,11 @@ class RidgeSearch:
 
     def _affordable(self) -> int:
         """Components of the largest model that fits into the time left; time grows with the square of their number."""
-        if not self.seconds or math.isinf(self.budget.seconds_left):
+        if not self.seconds or math.isinf(self.budget.deadline.left()):
             return sys.maxsize
         least = self.references[0].n_requested if self.references else POLICY.first[0]
         of_square = self.seconds * (self.source.n_samples or len(self.split.pool))
-        return max(least, int(math.sqrt(max(0.0, self.budget.seconds_left) / of_square)))
+        return max(least, int(math.sqrt(max(0.0, self.budget.deadline.left()) / of_square)))
 
     def _certify(self, n_components: int, sample: str) -> Certificate:
         if self.uses_landmarks and n_components == self.source.n_samples:
@@ -278,15 +283,15 @@ class RidgeSearch:
         """Fit reference models with at least this many components if there are none yet and the budget allows."""
         most = min(self.budget.most, self.split.most_landmarks) if self.uses_landmarks else self.budget.most
         # large enough to detect a step of the excess, but only if there is time for it
-        size = min(most, n_components if self.budget.is_late() else max(self.first, n_components))
+        size = min(most, n_components if self.budget.deadline.is_late() else max(self.first, n_components))
         if self.references and size <= self.references[0].n_requested:
             return
         self.folds = (self.split.for_landmarks(size) if self.uses_landmarks else self.split.for_fourier()).folds()
         self.fitted.clear()
         self.certificates.clear()
-        began = time.perf_counter()
+        clock = Stopwatch()
         self.references = self._fit_folds(size)
-        self.seconds = (time.perf_counter() - began) / (self.references[0].statistics.n_samples * size**2)
+        self.seconds = clock.seconds() / (self.references[0].statistics.n_samples * size**2)
 
     def _fit_folds(self, n_components: int) -> list[NestedRidge]:
         """A model for each fold; the first one chooses the penalty of all."""

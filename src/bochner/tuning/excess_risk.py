@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from bochner.backends.threads import one_thread
 from bochner.backends.tiled import factor_in_place
 from bochner.certificates.records import Certificate, Effort
 from bochner.data.folds import margin_errors
+from bochner.data.progress import Stopwatch
 from bochner.data.sources import ArraySource, Block, Source, limit_weights, positive
 from bochner.data.validation import usual_rows
 from bochner.draws.keys import Key
@@ -254,7 +254,7 @@ def excess_risk(
     not exact either: what it lacks is extrapolated, by a power of the number of components, and subtracted from its
     error.
     """
-    started = time.perf_counter()
+    started = Stopwatch()
     parts = []
     for i, reference in enumerate(references):
         n_compared, *multiples = reference._extrapolation(n_components)
@@ -292,7 +292,7 @@ def excess_risk(
         f"with {references[-1].n_components} components are compared, and the difference of their squared errors is "
         "extrapolated to the exact kernel"
     )
-    cost = Effort(0, len(w), time.perf_counter() - started)
+    cost = Effort(0, len(w), started.seconds())
     return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)
 
 

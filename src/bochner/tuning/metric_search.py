@@ -16,22 +16,20 @@ from bochner.draws.keys import Key
 from bochner.kernels.algebra import Kernel, Projected
 from bochner.kernels.stationary import RadialKernel, StationaryKernel
 from bochner.ridge.spectrum import leave_one_out
+from bochner.tuning.deadline import NO_LIMIT, Deadline
 from bochner.tuning.metrics import (
     FAMILIES,
     LEFT_OUT,
     Criterion,
     LearnedMetric,
-    learn_directions,
-    learn_metric,
+    MetricLearner,
+    Rows,
     mean_distance,
-    shrink_directions,
-    shrink_metric,
     standardised,
     with_scales,
 )
 from bochner.tuning.policies import MetricPolicy, StartPolicy
 
-RowsAndTargets = tuple[Array, Array, Array | None]  # rows, targets and weights
 METRICS = ("auto", "isotropic", "diagonal", "full")
 POLICY, METRIC = StartPolicy(), MetricPolicy.for_models()
 
@@ -102,7 +100,7 @@ def search_metric(
     metric: str,
     key: Key,
     criterion: Criterion = LEFT_OUT,
-    until: float | None = None,
+    deadline: Deadline = NO_LIMIT,
     verbose: int = 0,
 ) -> ColumnMetric:
     """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
@@ -127,8 +125,8 @@ def search_metric(
         For the rows of the sample.
     criterion : Criterion
         What is minimised; the default is the leave-one-out error.
-    until : float or None
-        When to stop, as a value of ``time.perf_counter()``; the best metric found by then is returned.
+    deadline : Deadline
+        When to stop and return the best metric found.
     verbose : int
         1 names the stage on a terminal.
 
@@ -144,169 +142,200 @@ def search_metric(
     ('RBF', 1)
     """
     check_size(X, metric)
-    positive = slice(None) if weight is None else weight > 0
-    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
-    usual = usual_rows(X)  # in the spread of a column with an outlier all other rows are equal
-    X, Y, weight = X[usual], Y[usual], None if weight is None else weight[usual] / weight[usual].mean()
-    spreads, sizes = _spreads(X, weight)
-    varying = spreads > POLICY.constant * sizes
-    d = len(spreads)
-    isotropic = not learns_scales(metric, X)
+    problem = _MetricProblem.of(X, Y, weight, key)
+    varying, isotropic = problem.varying, not learns_scales(metric, problem.X)
+    one, d = ColumnMetric(kernels[0], np.ones(()), problem.spreads), len(varying)
     if not varying.any():
-        weights = np.ones(()) if isotropic else np.eye(d) if metric == "full" else np.ones(d)
-        return ColumnMetric(kernels[0], weights, spreads)
-    common = np.full(d, spreads.max() * np.sqrt(np.mean((spreads[varying] / spreads.max()) ** 2)))  # no overflow
-    units = common if isotropic else np.where(varying, spreads, 1.0)
-    order = key.child("metric").generator().permutation(X.shape[0])
-    n_learn, n_fresh = _division(len(order))
-    learn, few = order[:n_learn], order[: min(n_learn, max(METRIC.first_rows, n_learn // 2))]
-    fresh = order[n_learn : n_learn + n_fresh]
-
-    def sample(rows: Array, units: Array = units) -> RowsAndTargets:
-        part = X[np.sort(rows)][:, varying]
-        part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
-        part -= part.mean(axis=0)
-        return part / units[varying], Y[np.sort(rows)], None if weight is None else weight[np.sort(rows)]
-
-    def prefers_one(found: LearnedMetric) -> bool:
-        """Whether one scale of the columns in their own units has less error on fresh rows than scales of columns."""
-        if np.ptp(spreads[varying]) <= POLICY.alike * spreads.max():  # the same as equal scales
-            return bool(np.ptp(found.kernel.scales(int(varying.sum()))) == 0.0)
-        Z, T, w = sample(few, common)
-        own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
-        Z, T, w = sample(fresh, common)
-        return criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error
-
-    options: dict[str, Any] = {"criterion": criterion, "until": until}
-    shared: dict[str, Any] = {**options, "max_evaluations": METRIC.first_evaluations}
+        return one if isotropic else replace(one, weights=np.eye(d) if metric == "full" else np.ones(d))
+    learner = MetricLearner(METRIC, deadline, criterion)
+    units = np.full(d, problem.unit) if isotropic else np.where(varying, problem.spreads, 1.0)
     show("metric: equal length scales", verbose > 0)
-    Z, T, w = rows = sample(few)
-    other = sample(fresh) if len(fresh) else None
-
+    few = problem.rows(problem.few, units)
+    fresh = problem.rows(problem.fresh, units) if len(problem.fresh) else None
     kernel, known = kernels[-1], list[LearnedMetric]()
     if len(kernels) > 1:
         show("metric: kernels", verbose > 0)
-        kernel, known = _best_kernel(kernels, rows, {**options, "per_column": not isotropic})
+        kernel, known = _best_kernel(learner, kernels, few, per_column=not isotropic)
+    one = replace(one, kernel=kernel)
     if isotropic:
-        return ColumnMetric(kernel, np.ones(()), spreads)
-    equal, *known = known or [learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)]
-    if metric == "auto" and other is None:
-        alike = np.ptp(spreads[varying]) <= POLICY.alike * spreads.max()
-        own = equal if alike else learn_metric(*sample(few, common)[:2], kernel, per_column=False, weight=w, **shared)
-        if own.error <= equal.error:
-            return ColumnMetric(kernel, np.ones(()), spreads)
-        found = equal
-    else:
-        early = len(learn) > len(few)  # scales of columns are learned on few rows before all of them
-        found = _learned(rows, other, equal, shared, *known) if early else equal
-        show(f"metric: learned on {len(learn):,} rows", verbose > 0)
-        Z, T, w = rows = sample(learn)
-        if found is equal:
-            found = _learned(
-                rows,
-                other,
-                equal,
-                {**options, "max_evaluations": METRIC.first_evaluations + METRIC.evaluations},
-            )
+        return one
+    equal, *known = known or [learner.equal(few, kernel)]
+    rows, found = few, equal
+    if metric != "auto" or fresh is not None:
+        show(f"metric: learned on {len(problem.learn):,} rows", verbose > 0)
+        rows = problem.rows(problem.learn, units)
+        if len(problem.learn) > len(problem.few):
+            found = learner.further(rows, _from_starts(learner, few, fresh, equal, *known))
         else:
-            found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=METRIC.evaluations, **options)
-    if other is not None:
-        show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
-        found = shrink_metric(found, equal, *other, criterion=criterion)
-        if metric == "auto" and prefers_one(found):
-            return ColumnMetric(kernel, np.ones(()), spreads)
-    weights = np.full(d, POLICY.constant_weight) / np.where(sizes > 0, sizes, 1.0)
-    scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
+            together = replace(METRIC, first_evaluations=METRIC.first_evaluations + METRIC.evaluations)
+            found = _from_starts(replace(learner, policy=together), rows, fresh, equal)
+    if fresh is not None:
+        show(f"metric: compared on {len(fresh.Y):,} rows", verbose > 0)
+        found = learner.shrunk(found, equal, fresh)
+    if metric == "auto" and _prefers_common_unit(learner, problem, kernel, found):
+        return one
+    scales = found.kernel.scales(int(varying.sum())) * np.ones(int(varying.sum()))
     if metric != "full":
-        weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
-        return ColumnMetric(kernel, weights, spreads)
-    U = np.diag(1.0 / scales)
-    if other is not None:
-        U, full = learn_directions(Z, T, found, weight=w, max_evaluations=METRIC.direction_evaluations, **options)
-        U = shrink_directions(U, full, found, *other, criterion=criterion)
-    directions = np.diag(weights)
-    directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
-    return ColumnMetric(kernel, directions, spreads)
+        return replace(one, weights=problem.weights(1.0 / (_three_digits(scales) * units[varying])))
+    U = np.diag(1.0 / scales) if fresh is None else learner.directions(rows, found, fresh)[0]
+    return replace(one, weights=problem.weights(_three_digits(U) / units[varying, None]))
+
+
+@dataclass(frozen=True)
+class _MetricProblem:
+    """Rows to learn a metric from, sizes of their columns, and a division of the rows.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, n_features)
+    Y : ndarray of shape (n, n_targets)
+    weight : ndarray of shape (n,) or None
+    spreads, sizes : ndarray of shape (n_features,)
+        Standard deviations and largest absolute values of the columns.
+    few, learn, fresh : ndarray of int
+        Rows that first scales are learned on, all rows that scales are learned on, and other rows.
+    """
+
+    X: Any
+    Y: Array
+    weight: Array | None
+    spreads: Array
+    sizes: Array
+    few: Array
+    learn: Array
+    fresh: Array
+
+    @classmethod
+    def of(cls, X: Any, Y: Array, weight: Array | None, key: Key) -> _MetricProblem:
+        """Leave out outliers and rows of weight zero, and divide the others at random."""
+        positive = slice(None) if weight is None else weight > 0
+        X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
+        usual = usual_rows(X)  # in the spread of a column with an outlier all other rows are equal
+        X, Y, weight = X[usual], Y[usual], None if weight is None else weight[usual] / weight[usual].mean()
+        order = key.child("metric").generator().permutation(X.shape[0])
+        n_learn, n_fresh = _division(len(order))
+        few = order[: min(n_learn, max(METRIC.first_rows, n_learn // 2))]
+        return cls(X, Y, weight, *_spreads(X, weight), few, order[:n_learn], order[n_learn : n_learn + n_fresh])
+
+    @property
+    def varying(self) -> Array:
+        """Columns that are not constant up to rounding."""
+        return self.spreads > POLICY.constant * self.sizes
+
+    @property
+    def unit(self) -> float:
+        """The root of the mean variance of the columns."""
+        largest = self.spreads.max()  # no overflow
+        return float(largest * np.sqrt(np.mean((self.spreads[self.varying] / largest) ** 2)))
+
+    @property
+    def same_unit(self) -> bool:
+        """True if the spreads of all columns are nearly equal."""
+        return bool(np.ptp(self.spreads[self.varying]) <= POLICY.alike * self.spreads.max())
+
+    def rows(self, numbers: Array, units: Array) -> Rows:
+        """Return some rows, with the columns that vary centred and divided by units."""
+        numbers = np.sort(numbers)
+        part = self.X[numbers][:, self.varying]
+        part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
+        part -= part.mean(axis=0)
+        weight = None if self.weight is None else self.weight[numbers]
+        return Rows(part / units[self.varying], self.Y[numbers], weight)
+
+    def weights(self, of_varying: Array) -> Array:
+        """Return weights of all columns, or a matrix, from those of the columns that vary."""
+        weights = np.full(len(self.sizes), POLICY.constant_weight) / np.where(self.sizes > 0, self.sizes, 1.0)
+        if of_varying.ndim == 1:
+            weights[self.varying] = of_varying
+            return weights
+        directions = np.diag(weights)
+        directions[np.ix_(self.varying, self.varying)] = of_varying
+        return directions
+
+
+def _prefers_common_unit(
+    learner: MetricLearner, problem: _MetricProblem, kernel: StationaryKernel, found: LearnedMetric
+) -> bool:
+    """Return True if one scale for the columns in their own units has less error than the scales found.
+
+    Errors are those on fresh rows, or leave-one-out errors if there are none.
+    """
+    units = np.full(len(problem.spreads), problem.unit)
+    if problem.same_unit:  # the same as equal scales
+        return not len(problem.fresh) or bool(np.ptp(found.kernel.scales(int(problem.varying.sum()))) == 0.0)
+    own = learner.equal(problem.rows(problem.few, units), kernel)
+    if not len(problem.fresh):
+        return own.error <= found.error
+    return learner.error(own, problem.rows(problem.fresh, units)) < found.error
 
 
 def _best_kernel(
-    kernels: Sequence[StationaryKernel], rows: RowsAndTargets, options: dict[str, Any]
+    learner: MetricLearner, kernels: Sequence[StationaryKernel], rows: Rows, *, per_column: bool
 ) -> tuple[StationaryKernel, list[LearnedMetric]]:
-    """The best of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
+    """Choose one of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
 
-    If that is the middle one, also what it has learned: equal scales, and scales of columns learned from them. They are
-    ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
-    is taken unless another one is clearly better: functions that are nearly linear are learned best with it.
+    If that is the middle one, also return what it has learned: equal scales, and scales of columns learned from them.
+    Kernels are ordered from rough to smooth; rough ones beyond one that is no better are left out. The smoothest is
+    taken unless another one is clearly better: functions that are nearly linear are learned best with it.
     """
-    X, Y, weight = rows
-    middle, shared = len(kernels) // 2, {**options, "per_column": False}
-    learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=METRIC.first_evaluations, **shared)
-    known = [learned]
-    if options["per_column"]:
-        learned = learn_metric(
-            X, Y, kernels[middle], weight, start=learned, max_evaluations=METRIC.first_evaluations, **options
-        )
-        known.append(learned)
-    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
-    distance = mean_distance(learned.kernel, X / scales, weight)
+    middle, smooth = len(kernels) // 2, len(kernels) - 1
+    known = [learner.equal(rows, kernels[middle])]
+    if per_column:
+        known.append(learner.first(rows, kernels[middle], known[0]))
+    learned = known[-1]
+    scales = learned.kernel.scales(rows.X.shape[1]) * np.ones(rows.X.shape[1])
+    distance = mean_distance(learned.kernel, rows.X / scales, rows.weight)
 
     def error(kernel: StationaryKernel) -> float:
-        unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
+        unit = mean_distance(kernel, rows.X / scales, rows.weight) / (distance or 1.0) or 1.0
         start = replace(learned, kernel=with_scales(kernel, unit * scales))
-        return learn_metric(
-            X, Y, kernel, weight, start=start, max_evaluations=POLICY.kernel_evaluations, **shared
-        ).error
+        return learner.learn(rows, kernel, POLICY.kernel_evaluations, start=start, per_column=False).error
 
     errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
     for i in range(middle - 1, -1, -1):
         errors[i] = error(kernels[i])
         if errors[i] > min(errors.values()):
             break
-    best, smooth = min(errors, key=errors.__getitem__), len(kernels) - 1
+    best = min(errors, key=errors.__getitem__)
     best = best if errors[best] < POLICY.better * errors[smooth] else smooth
     return kernels[best], known if best == middle else []
 
 
-def _learned(
-    rows: RowsAndTargets,
-    fresh: RowsAndTargets | None,
+def _from_starts(
+    learner: MetricLearner,
+    rows: Rows,
+    fresh: Rows | None,
     equal: LearnedMetric,
-    options: dict[str, Any],
     found: LearnedMetric | None = None,
 ) -> LearnedMetric:
-    """Scales of columns, learned from equal ones, or from others if fresh rows prefer it.
+    """Learn scales of columns from equal ones, or from other starts if fresh rows prefer them.
 
     `found` is what is learned from equal ones, if that is known. With long scales the model is nearly linear, and no
     scale seems to matter, even if some columns do in another way: then short scales are another start. For short scales
-    of many columns, however, no row is near another one. Where little is explained there are two more starts: scales by
+    of many columns, however, no row is near another one. If little is explained there are two more starts: scales by
     what each column explains alone, and those of a Laplacian kernel, which is nearly a sum over columns and pairs,
     up to a factor that makes them short.
     """
-    X, Y, weight = rows
-    most = 0.5 * mean_distance(equal.kernel, X, weight)
-    found = found or learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
+    X, kernel = rows.X, equal.kernel
+    most = 0.5 * mean_distance(kernel, X, rows.weight)
+    found = found or learner.first(rows, kernel, equal)
     if fresh is None:
         return found
     starts = []
-    if 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
-        starts.append(with_scales(equal.kernel, most))
+    if 0.0 < most < float(np.max(kernel.scales(X.shape[1]))):
+        starts.append(with_scales(kernel, most))
     if found.error > POLICY.large_error:
-        shares = np.maximum(explained_alone(X, Y, weight), POLICY.least_explained)
-        halves = np.array([0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])])
-        halves[halves == 0.0] = 1.0  # of columns that are equal in nearly all rows
-        starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
-        rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options).kernel.scales(X.shape[1])
-        starts.append(with_scales(equal.kernel, 0.5 * mean_distance(equal.kernel, X / rough, weight) * rough))
-
-    def error(one: LearnedMetric) -> float:
-        X, Y, weight = fresh
-        return options["criterion"].of(one.kernel, X, standardised(Y, weight), one.alpha, weight)
-
-    least = error(found) if starts else 0.0
+        shares = np.maximum(explained_alone(X, rows.Y, rows.weight), POLICY.least_explained)
+        halves = np.array([0.5 * mean_distance(kernel, X[:, [j]], rows.weight) for j in range(X.shape[1])])
+        halves[halves == 0.0] = 1.0  # columns that are equal in nearly all rows
+        starts.append(with_scales(kernel, halves * np.sqrt(shares.max() / shares)))
+        rough = learner.first(rows, FAMILIES["laplacian"]).kernel.scales(X.shape[1])
+        starts.append(with_scales(kernel, 0.5 * mean_distance(kernel, X / rough, rows.weight) * rough))
+    least = learner.error(found, fresh) if starts else 0.0
     for start in starts:
         short = replace(equal, kernel=start, alpha=max(equal.alpha, POLICY.short_alpha))
-        other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
-        reached = error(other)
+        other = learner.first(rows, kernel, short)
+        reached = learner.error(other, fresh)
         if reached < POLICY.better * least:
             found, least = other, reached
     return found

@@ -7,7 +7,6 @@ than the average gradient outer product (Radhakrishnan et al. 2024): see `docs/g
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,7 +22,8 @@ from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import add_outer
 from bochner.kernels.stationary import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.ridge.dense import LEAST_WEIGHT, ExactRidge, exact_ridge
-from bochner.tuning.policies import DescentPolicy
+from bochner.tuning.deadline import NO_LIMIT, Deadline
+from bochner.tuning.policies import DescentPolicy, MetricPolicy
 
 FAMILIES: dict[str, StationaryKernel] = {
     "laplacian": Laplacian(),
@@ -182,6 +182,74 @@ class Evidence(Criterion):
 LEFT_OUT, EVIDENCE = LeftOut(), Evidence()
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows, targets and weights (of mean one) that a metric is learned from or judged on."""
+
+    X: Any
+    Y: Array
+    weight: Array | None
+
+
+@dataclass(frozen=True)
+class MetricLearner:
+    """Learn a metric on few rows, then on more of them, and shrink it by its error on fresh ones."""
+
+    policy: MetricPolicy
+    deadline: Deadline = NO_LIMIT
+    criterion: Criterion = LEFT_OUT
+
+    def learn(
+        self,
+        rows: Rows,
+        kernel: StationaryKernel,
+        max_evaluations: int,
+        *,
+        start: LearnedMetric | None = None,
+        per_column: bool = True,
+    ) -> LearnedMetric:
+        """Call `learn_metric` with the criterion and the deadline."""
+        return learn_metric(
+            rows.X,
+            rows.Y,
+            kernel,
+            rows.weight,
+            start=start,
+            max_evaluations=max_evaluations,
+            per_column=per_column,
+            criterion=self.criterion,
+            deadline=self.deadline,
+        )
+
+    def first(self, rows: Rows, kernel: StationaryKernel, start: LearnedMetric | None = None) -> LearnedMetric:
+        """Learn scales of columns on few rows."""
+        return self.learn(rows, kernel, self.policy.first_evaluations, start=start)
+
+    def equal(self, rows: Rows, kernel: StationaryKernel) -> LearnedMetric:
+        """Learn a common scale on few rows."""
+        return self.learn(rows, kernel, self.policy.first_evaluations, per_column=False)
+
+    def further(self, rows: Rows, start: LearnedMetric) -> LearnedMetric:
+        """Learn on more rows, from what few of them taught."""
+        return self.learn(rows, start.kernel, self.policy.evaluations, start=start)
+
+    def error(self, metric: LearnedMetric, rows: Rows) -> float:
+        """Return the criterion on other rows."""
+        return self.criterion.of(metric.kernel, rows.X, standardised(rows.Y, rows.weight), metric.alpha, rows.weight)
+
+    def shrunk(self, metric: LearnedMetric, equal: LearnedMetric, fresh: Rows) -> LearnedMetric:
+        """Return the mixture of learned and equal scales with the least error on fresh rows."""
+        return shrink_metric(metric, equal, fresh.X, fresh.Y, fresh.weight, self.criterion)
+
+    def directions(self, rows: Rows, start: LearnedMetric, fresh: Rows | None) -> tuple[Array, LearnedMetric]:
+        """Learn a full metric from scales of columns, and shrink it towards them by its error on fresh rows, if any."""
+        steps: dict[str, Any] = {"max_evaluations": self.policy.direction_evaluations, "deadline": self.deadline}
+        U, full = learn_directions(rows.X, rows.Y, start, rows.weight, criterion=self.criterion, **steps)
+        if fresh is not None:
+            U = shrink_directions(U, full, start, fresh.X, fresh.Y, fresh.weight, self.criterion)
+        return U, full
+
+
 def learn_metric(
     X: Array,
     Y: Array,
@@ -192,7 +260,7 @@ def learn_metric(
     max_evaluations: int = 20,
     per_column: bool = True,
     criterion: Criterion = LEFT_OUT,
-    until: float | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> LearnedMetric:
     """Length scales and penalty that minimise the leave-one-out error on a sample of rows; the start for constant Y.
 
@@ -213,8 +281,8 @@ def learn_metric(
         False: one length scale for all columns.
     criterion : Criterion
         What is minimised; the default is the leave-one-out error.
-    until : float or None
-        When to stop, as a value of ``time.perf_counter()``; the best scales found by then are returned.
+    deadline : Deadline
+        When to stop and return the best scales found.
 
     Examples
     --------
@@ -249,7 +317,7 @@ def learn_metric(
 
     bounds = [POLICY.log_weights] * (n_features if per_column else 1) + [tuple(np.log(POLICY.penalties))]
     start_at = np.r_[np.zeros(len(bounds) - 1), np.log(alpha)]
-    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
+    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, deadline)
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), n_evaluations)
 
 
@@ -292,7 +360,7 @@ def learn_directions(
     *,
     max_evaluations: int = 20,
     criterion: Criterion = LEFT_OUT,
-    until: float | None = None,
+    deadline: Deadline = NO_LIMIT,
 ) -> tuple[Array, LearnedMetric]:
     """A full metric: U (d, d) and the same kernel on the rows x U, starting from the scales of a learned metric.
 
@@ -316,7 +384,7 @@ def learn_directions(
 
     bounds = [(None, None)] * (d * d) + [tuple(np.log(POLICY.penalties))]
     start_at = np.r_[(origin / size).ravel(), np.log(metric.alpha)]
-    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
+    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, deadline)
     return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), n_evaluations)
 
 
@@ -325,7 +393,7 @@ def _minimise(
     start: Array,
     bounds: Sequence[Any],
     max_evaluations: int,
-    until: float | None,
+    deadline: Deadline,
 ) -> int:
     """Search for a minimum of an objective that keeps the best it has seen; returns the number of evaluations.
 
@@ -336,7 +404,7 @@ def _minimise(
 
     def evaluated(parameters: Array) -> tuple[float, Array]:
         nonlocal n_evaluations
-        if n_evaluations and (n_evaluations >= max_evaluations or (until is not None and time.perf_counter() > until)):
+        if n_evaluations and (n_evaluations >= max_evaluations or deadline.is_late()):
             raise _EnoughError
         n_evaluations += 1
         return objective(parameters)

@@ -7,7 +7,6 @@ eigendecomposition for each scale of a coarse grid, which gives the evidence at 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +35,7 @@ from bochner.landmarks.laws import Landmarks
 from bochner.ridge.solvers import Cholesky
 from bochner.ridge.spectrum import vertex
 from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.deadline import NO_LIMIT, Deadline
 from bochner.tuning.policies import ScalePolicy
 
 POLICY = ScalePolicy()
@@ -107,7 +107,7 @@ def tune_length_scale(
     margins: bool = False,
     n_samples: int | None = None,
     start: float | None = None,
-    until: float | None = None,
+    deadline: Deadline = NO_LIMIT,
     verbose: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
@@ -136,9 +136,8 @@ def tune_length_scale(
         than the best one for X, because more rows show finer structure.
     start : float or None
         A scale to search near, with landmarks; None starts from the median distance and tries scales far from it first.
-    until : float or None
-        Value of ``time.perf_counter()`` at which to stop and return the best scale found so far, or the one the search
-        starts from if none has been tried.
+    deadline : Deadline
+        When to stop and return the best scale found so far, or the one the search starts from if none has been tried.
     verbose : int
         1 shows on a terminal how many scales have been tried.
 
@@ -184,7 +183,7 @@ def tune_length_scale(
         nonlocal asked
         show(f"length scale: {asked} tried", verbose > 0)
         asked += 1
-        return until is not None and time.perf_counter() > until
+        return deadline.is_late()
 
     if by_landmarks:
         centred = X if scipy.sparse.issparse(X) else X - np.median(X, axis=0)  # so that float32 suffices
