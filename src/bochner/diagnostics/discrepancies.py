@@ -14,8 +14,6 @@ from bochner.kernels.algebra import as_points
 from bochner.kernels.conversion import KernelLike, as_kernel
 from bochner.kernels.stationary import RBF, SeparableKernel
 
-_MOST_BOXES = 1 << 25  # largest number of boxes that are counted
-
 
 def star_discrepancy(points: ArrayLike, *, order: float = 2.0) -> float:
     """Measure how unevenly points fill the unit cube: their share of a box [0, t] less its volume, over all boxes.
@@ -47,7 +45,7 @@ def star_discrepancy(points: ArrayLike, *, order: float = 2.0) -> float:
     n, d = T.shape
     if order == 2:
         return float(qmc.discrepancy(T, method="L2-star"))
-    if (n + 1) ** d > _MOST_BOXES:
+    if (n + 1) ** d > 1 << 25:
         raise ValueError(f"{n} points in {d} dimensions have too many boxes, (n + 1)^d; use order=2.")
     ends = [np.unique(np.append(column, 1.0)) for column in T.T]
     volumes = np.ones(())

@@ -12,7 +12,6 @@ from bochner.draws.linear_maps import Dense, LinearMap
 from bochner.draws.structured import FastfoodBlocks, HadamardBlocks
 
 _rescaled, _matrices = Memo(), Memo()
-_BLOCK_BYTES = 1 << 22  # size of the block of rows between two chained maps
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ class Chained(LinearMap):
         if not is_host(X):
             return self.outer(self.inner(X))
         out = empty_columns(X.shape[0], self.shape[0], X.dtype)
-        step = max(1, _BLOCK_BYTES // (self.inner.shape[0] * X.dtype.itemsize))
+        step = max(1, (1 << 22) // (self.inner.shape[0] * X.dtype.itemsize))
         for start in range(0, X.shape[0], step):  # the rows between the maps are never all held
             out[start : start + step] = self.outer(self.inner(X[start : start + step]))
         return out

@@ -98,9 +98,6 @@ def profile_scale(profile: Profile) -> tuple[float, float]:
     return float(high), reach
 
 
-_PER_DECADE, _MOST_SCALES = 50, 800
-
-
 @dataclass(frozen=True)
 class NumericMixing:
     """A mixing distribution found numerically: scales s_i with weights.
@@ -165,7 +162,7 @@ def numeric_mixing(profile: Profile) -> NumericMixing:
 
 
 def _logarithmic(low: float, high: float) -> Array:
-    return np.geomspace(low, high, min(_MOST_SCALES, 2 + int(_PER_DECADE * np.log10(high / low))))
+    return np.geomspace(low, high, min(800, 2 + int(50 * np.log10(high / low))))
 
 
 def maclaurin_coefficients(function: Profile, n_terms: int, *, radius: float = 1.0, tol: float = 1e-9) -> Array:

@@ -26,8 +26,7 @@ _LEGENDRE = np.polynomial.legendre.legvander(_NODES, 15).T * (np.arange(16) + 0.
 _CHECKS = np.array([-1.0, -0.996, -0.42, 0.39, 0.997, 1.0])
 _SERIES = np.polynomial.legendre.legvander(_CHECKS, 15) @ _LEGENDRE
 _PHASES = 2.0 * 1j ** np.arange(16)
-_QUIET = 10.0  # largest phase over a panel for which sixteen nodes integrate the Bessel function itself
-_SMALLEST, _MOST_PANELS = 2.0**-40, 800
+_SMALLEST = 2.0**-40  # end of the first panel, in units of the profile's scale
 # widths of the windows of a profile that does not decay, in units of its scale
 WINDOWS = (2.0**16, 2.0**12, 2.0**10, 2.0**8, 2.0**5)
 
@@ -92,7 +91,7 @@ class RadialSpectrum:
             fine |= (left == 0.0) | (right - left <= 8.0 * _EPS * right)
             n_done += int(fine.sum())
             # more panels in one dimension, where Bessel functions are cosines and cheap
-            most = _MOST_PANELS * (3 if self.n_features == 1 else 1)
+            most = 2400 if self.n_features == 1 else 800
             if n_done + 2 * int((~fine).sum()) > most:  # stop here: the error estimate includes what is left
                 fine[:], self.resolved = True, False
             done.append((left[fine], right[fine], values[fine], errors[fine]))
@@ -131,7 +130,8 @@ class RadialSpectrum:
         step = max(1, (1 << 18) // self._values.size)
         for start in range(0, len(w), step):
             block = w[start : start + step]
-            quiet = np.outer(block, 2.0 * self._half) <= _QUIET
+            # sixteen nodes integrate the Bessel function itself up to a phase of 10 over a panel
+            quiet = np.outer(block, 2.0 * self._half) <= 10.0
             for found, integrate in ((quiet, self._oscillation), (~quiet, self._amplitude)):
                 i, panel = np.nonzero(found)
                 with np.errstate(all="ignore"):  # powers overflow in hundreds of dimensions
@@ -198,7 +198,6 @@ def _hankel(order: float, x: Array) -> Array:
 _MOST_FEATURES = 30  # rounding errors dominate in more dimensions
 _STEP = 3e-4 * TOLERANCE  # largest error allowed within a step of a table
 _CUT = 0.3819660112501051  # steps are cut at the golden section, which no oscillation's period resonates with
-_CERTAIN, _NOISE = 10.0, 1e-8  # a density is called negative if it is below -10 error estimates - 1e-8
 
 
 @dataclass(frozen=True)
@@ -455,7 +454,7 @@ def _lost(F: Array) -> float:
 
 def _negative(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding | None:
     w, F, _, density, doubt = table.columns
-    certain = density + _CERTAIN * doubt + _NOISE
+    certain = density + 10.0 * doubt + 1e-8  # negative beyond ten error estimates and rounding
     if not len(w) or certain.min() >= 0.0:
         return None
     at = int(np.argmin(certain))

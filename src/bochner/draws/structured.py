@@ -235,10 +235,6 @@ class CirculantBlocks(LinearMap):
         return np.asarray(np.vstack(blocks)[: len(self.lengths)] * self.lengths.astype(float)[:, None])
 
 
-_BUFFER_BYTES = 1 << 25  # size of the columns of a tall matrix that are transposed at a time
-_BLOCK_BYTES = 1 << 21  # size of the transformed rows that are held at a time
-
-
 @dataclass(frozen=True)
 class _Subsampled(LinearMap):
     """Blocks diag(lengths) P T diag(signs), T an orthogonal transform times the square root of its width.
@@ -268,7 +264,7 @@ class _Subsampled(LinearMap):
     def __matmul__(self, A: Array) -> Array:
         _refuse_sparse(A)
         out = np.empty((len(self.picks), A.shape[1]), A.dtype)
-        step = max(1, _BUFFER_BYTES // (len(A) * A.dtype.itemsize))
+        step = max(1, (1 << 25) // (len(A) * A.dtype.itemsize))
         for start in range(0, A.shape[1], step):  # a few columns are transposed at a time, never all of A
             out[:, start : start + step] = self(np.ascontiguousarray(A[:, start : start + step].T)).T
         return out
@@ -317,7 +313,7 @@ class SubsampledCosine(_Subsampled):
         _refuse_sparse(X)
         out = np.empty((len(X), len(self.picks)), X.dtype)
         lengths = (self.lengths * np.sqrt(self.n_features)).astype(X.dtype)
-        step = max(1, _BLOCK_BYTES // (self.n_features * X.dtype.itemsize))
+        step = max(1, (1 << 21) // (self.n_features * X.dtype.itemsize))
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
             for signs, block in self._blocks:
@@ -344,9 +340,7 @@ def _refuse_sparse(X: object) -> None:
         )
 
 
-_BLOCK = 1 << 20  # entries of a sparse result that are computed as a dense block
 _LARGE = 1 << 24  # multiplications from which on a sparse product uses threads
-_SHARES = 16  # shares of the rows of a matrix, which threads work through
 _PANEL = 128  # rows transposed at a time, so that a panel of the result stays in the cache
 
 
@@ -391,7 +385,7 @@ class SparseRows(LinearMap):
         if n_rows > 4 * mean_sums:
             return X @ self.to_sparse(X.dtype).T
         # if most of the result is not zero, dense blocks of rows are faster
-        backend, step = backend_of(np.empty(0)), max(1, _BLOCK // n_rows)
+        backend, step = backend_of(np.empty(0)), max(1, (1 << 20) // n_rows)
         block = np.empty((min(n, step), n_rows), X.dtype)
         stops = np.zeros(n + 1, np.int32 if n * n_rows <= np.iinfo(np.int32).max else np.int64)
         columns, values = np.empty(n * n_rows, np.int32), np.empty(n * n_rows, X.dtype)  # untouched pages cost nothing
@@ -408,8 +402,8 @@ class SparseRows(LinearMap):
         if is_sparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         S = self._signs(A.dtype)
-        # the number of shares depends on shapes alone, so that threads change no bit
-        n_shares = min(_SHARES, len(A) // S.shape[0]) if len(self.indices) * A[:1].size > _LARGE else 1
+        # large products use threads; the number of shares depends on shapes alone, so that threads change no bit
+        n_shares = min(16, len(A) // S.shape[0]) if len(self.indices) * A[:1].size > _LARGE else 1
         if n_shares <= 1:
             out = np.asarray(S @ A)
         else:

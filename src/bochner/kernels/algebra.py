@@ -29,7 +29,6 @@ from bochner.checks import check_count, check_positive, check_weight
 from bochner.draws.keys import Key, Seed
 
 _FEW_COLUMNS = 16  # largest number of columns for which `product` uses the tiles of a kernel (bench_gpu)
-_LARGEST_POWER = 1 << 20
 _GRADIENT_BYTES = 1 << 20  # size of a block of kernel values in `gradient`; a few of them fit into the cache
 _SHOWN = 8  # numbers of an array that the repr of a kernel shows
 _SCALE_SAMPLE = 1000  # rows used to choose a length scale by "median" or "mean"
@@ -490,7 +489,7 @@ class Power(Wrapper):
         super().__post_init__()
         exponent = check_positive("the power of a kernel", self.exponent)
         whole = int(exponent) if exponent.is_integer() else self.exponent
-        check_count("the power of a kernel", whole, most=_LARGEST_POWER)
+        check_count("the power of a kernel", whole, most=1 << 20)
 
     def __repr__(self) -> str:
         return f"{_bracketed(self.kernel, Pair, Multiple, Power)} ** {self.exponent!r}"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
 _LARGEST_NU = 1e6  # a Matérn kernel with larger nu is Gaussian to seven digits
-_CENTRED = 64  # rows whose median is taken as the centre of the data
 _PIECE = 1 << 15  # kernel values computed at a time, so that they stay in the cache
 _SHORTEST = 1e-300  # shortest length scale accepted: the inverse of a shorter one overflows
 _RULES = ("median", "mean", "auto")  # length scales that are taken from the data
@@ -160,7 +159,7 @@ class RadialKernel(StationaryKernel):
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
         # centred rows lose fewer digits in the products below; an outlier moves a mean but not a median
-        few = backend.fetch(Y[:: max(1, len(Y) // _CENTRED)])
+        few = backend.fetch(Y[:: max(1, len(Y) // 64)])
         centre = backend.place(np.median(few, axis=0) if len(few) else np.zeros(X.shape[1]), X) / scales
         X, Y = dense(X / scales - centre), dense(Y / scales - centre)
         if self.profile_name is not None:

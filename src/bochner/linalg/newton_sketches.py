@@ -31,8 +31,6 @@ from bochner.ridge.matrices import (
 from bochner.ridge.reports import Report, Solution
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, SketchLaw, as_sketch_law
 
-_MOST_TRIES = 50  # of one line search
-
 
 @dataclass(frozen=True)
 class _Objective:
@@ -183,7 +181,7 @@ def _minimise(here: _Point, law: SketchLaw, rows: int, may_finish: bool, tol: fl
             continue
         dt = f.A @ step
         rounding = 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(here.value))
-        moved, scale, _ = line_search(partial(here.moved, dt=dt, step=step), here, decrement, rounding, _MOST_TRIES)
+        moved, scale, _ = line_search(partial(here.moved, dt=dt, step=step), here, decrement, rounding, 50)
         exact, sketched = exact + use_exact, sketched + (not use_exact)
         left = here.gradient_after(step, dt, weights)
         rate = 0.0 if use_exact else float(left @ solve(left)) / decrement

@@ -30,7 +30,6 @@ from bochner.ridge.preconditioners import nystrom_preconditioner
 from bochner.ridge.reports import Report, Solution
 from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
 
-_REFINEMENTS = 6  # most ridge regressions on the residual of the right-hand side
 METHODS = ("precondition", "partial_sketch", "full_sketch")
 
 
@@ -171,7 +170,7 @@ def gram_solve(
     B, exponents = in_column_units(b, A.dtype)
     sizes = np.linalg.norm(B, axis=0)
     X, left, residual, iterations = np.zeros_like(B), B, np.inf, 0
-    for _ in range(_REFINEMENTS):
+    for _ in range(6):  # ridge regressions on what is left of b
         w, inner = ridge(A, left, alpha, rank=rank, max_iter=max_iter, random_state=key)
         tried = X + (left - A @ w) / alpha
         rest = B - A @ (A.T @ tried) - alpha * tried

@@ -16,9 +16,6 @@ from bochner.checks import check_choice, check_count
 TRANSCENDENTAL = 20
 """Operations charged for one sine, cosine or exponential: what a vectorised polynomial takes."""
 
-SPARSE_SIGNS = 8
-"""Non-zeros in each column of a sparse sign sketch."""
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -149,7 +146,7 @@ def _srht(s: _Sizes) -> _Count:
 
 
 def _sparse_sign(s: _Sizes) -> _Count:
-    k = min(SPARSE_SIGNS, s.m)
+    k = min(8, s.m)  # non-zeros in each column
     return 2.0 * k * s.n * s.d, 5 * k * s.n + 4 * (s.n + 1) + 8 * s.m, s.m * s.d
 
 
