@@ -750,3 +750,13 @@ def test_labels_that_can_be_separated_have_a_penalty(n):
     p = model.predict_proba(X[n:])[:, 1]
     loss = -np.log(np.where(labels[n:], p, 1.0 - p).clip(1e-300)).mean()
     assert loss < 4.0 * np.log(n) / n
+
+
+def test_many_classes_none_of_which_is_likely_are_learned():
+    """Each of 20 classes has a probability below one half almost everywhere."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 10))
+    level = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] ** 2 + X[:, 4] + 0.1 * rng.normal(size=len(X))
+    y = np.digitize(level, np.quantile(level, np.linspace(0, 1, 21)[1:-1]))
+    model = KernelClassifier(RBF(4.0), 300, loss="squared", random_state=0).fit(X[:1500], y[:1500])
+    assert model.score(X[1500:], y[1500:]) > 0.1  # a constant has .05

@@ -395,9 +395,11 @@ def leave_one_out_errors(
 def margin_errors(signs: Array, residual: Array) -> Array:
     """Return squared hinge losses of margins, (n, a, 1), from signs (n, k) and residuals (n, a, k) of their scores.
 
-    The margin is half the difference between the score of the right label and the largest of the others.
+    The margins of a row are half the differences between the score of the right label and those of the others, and
+    their losses are averaged. The smallest margin alone would prefer a constant if no label is likelier than 1/2.
     """
     right = signs[:, None, :] > 0
     scores = signs[:, None, :] - residual
-    own, best = (np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True) for mask in (right, ~right))
-    return np.asarray(np.maximum(1.0 - 0.5 * (own - best), 0.0) ** 2)
+    own = np.where(right, scores, -np.inf).max(axis=-1, keepdims=True)
+    losses = np.where(right, 0.0, np.maximum(1.0 - 0.5 * (own - scores), 0.0) ** 2)
+    return np.asarray(losses.sum(axis=-1, keepdims=True) / (signs.shape[1] - 1))

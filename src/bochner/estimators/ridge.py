@@ -75,7 +75,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         depend on them. GCV assumes that all rows are equally influential and chooses too small a penalty where some lie
         far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence replaces
         leave-one-out. "margin" is leave-one-out for three or more classes, whose targets are signs, one column for each
-        class: the error is how much the score of the right class falls short of exceeding every other score by two.
+        class: the error is how much the score of the right class falls short of exceeding another score by two,
+        squared and averaged over the other classes.
         With features that have a spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given
         alpha, and is a lower limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg", "sgd"} or RidgeSolver, default="auto"
