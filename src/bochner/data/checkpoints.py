@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.checks import warn
 from bochner.data.progress import Stopwatch
 from bochner.outputs import followed, replacing
@@ -35,7 +35,7 @@ from bochner.ridge.statistics import RidgeStatistics
 _BYTES = 16  # 128 bits: two data sets do not have the same digest by accident
 
 
-def fingerprint(*values: Any) -> str:
+def fingerprint(*values: object) -> str:
     """Return a digest of values: of arrays' bytes, objects' attributes, functions' code and what that uses.
 
     Examples
@@ -50,12 +50,12 @@ def fingerprint(*values: Any) -> str:
     return digest.hexdigest()
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     """Return the repr of a value without addresses, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _absorb(digest: Any, value: Any, inside: tuple[int, ...]) -> None:
+def _absorb(digest: hashlib.blake2b, value: object, inside: tuple[int, ...]) -> None:
     """Feed a value to a digest; `inside` are the objects that it is a part of, since a function may refer to itself."""
     digest.update(type(value).__name__.encode() + b"(")
     if id(value) not in inside:
@@ -68,7 +68,7 @@ def _absorb(digest: Any, value: Any, inside: tuple[int, ...]) -> None:
     digest.update(b")")
 
 
-def _parts(value: Any) -> bytes | list[Any]:
+def _parts(value: Any) -> bytes | list[object]:
     """Return the parts of a value: bytes, or further values."""
     if isinstance(value, np.ndarray):
         about = f"{value.dtype.str}{value.shape}".encode()
@@ -98,10 +98,10 @@ def _parts(value: Any) -> bytes | list[Any]:
     return described(value).encode()
 
 
-def _constants(function: types.FunctionType) -> dict[str, Any]:
+def _constants(function: types.FunctionType) -> dict[str, object]:
     """Return the functions and numbers of its own module that a function names."""
 
-    def plain(value: Any) -> bool:
+    def plain(value: object) -> bool:
         same_module = getattr(value, "__module__", None) == function.__module__
         return isinstance(value, (bool, int, float, complex, str, np.ndarray, np.generic)) or (
             isinstance(value, types.FunctionType) and same_module
@@ -146,7 +146,7 @@ class RowDigest:
 
     def __init__(self, pieces: list[Piece] | None = None) -> None:
         self._closed = list(pieces or ())
-        self._running: dict[str, Any] = {}
+        self._running: dict[str, hashlib.blake2b] = {}
         self._rows = 0  # in the running piece
 
     @property
@@ -164,16 +164,16 @@ class RowDigest:
         """Return the rows before which the pieces end."""
         return np.cumsum([piece.rows for piece in self.pieces], dtype=int).tolist()
 
-    def update(self, X: Any, Y: Array, weight: Array | None) -> RowDigest:
+    def update(self, X: Array, Y: Array, weight: Array | None) -> RowDigest:
         """Add rows: X (n, d) array or CSR, Y (n, k), weight (n,) or None. Returns self."""
         if not X.shape[0]:
             return self
-        if scipy.sparse.issparse(X):
-            X = X.tocsr()
-            held = slice(X.indptr[0], X.indptr[-1])
-            self._add("X, values", X.data[held])
-            self._add("X, columns", X.indices[held].astype(np.int64))
-            self._add("X, counts", np.diff(X.indptr).astype(np.int64))
+        if is_sparse(X):
+            rows = X.tocsr()
+            held = slice(rows.indptr[0], rows.indptr[-1])
+            self._add("X, values", rows.data[held])
+            self._add("X, columns", rows.indices[held].astype(np.int64))
+            self._add("X, counts", np.diff(rows.indptr).astype(np.int64))
         else:
             self._add("X", X)
         self._add("y", Y)
@@ -228,7 +228,7 @@ class RowDigest:
         rows, digests = arrays["digest_rows"].tolist(), arrays["digests"]
         return cls([Piece(n, *map(bytes, each)) for n, each in zip(rows, digests, strict=True)])
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {"_closed": self.pieces, "_running": {}, "_rows": 0}
 
 
@@ -238,14 +238,15 @@ _DIGEST = 32
 _START_AGAIN = "To start again, delete the file or choose another path."
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: Mapping[str, object]) -> None:
     """Write named arrays and a JSON-able description: a file is replaced as a whole."""
     table = {name: {"dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()}
     header = json.dumps({"arrays": table, "about": dict(about)}).encode()
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    parts: list[Any] = [_bytes(a).data for a in arrays.values()]
+    head = _MAGIC + struct.pack("<Q", len(header)) + header
+    parts: list[bytes | memoryview] = [head, *(_bytes(a).data for a in arrays.values())]
     with replacing(path) as file:
-        for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
+        for part in parts:
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
@@ -307,8 +308,8 @@ class Checkpoint:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        options: Mapping[str, Any],
-        about: Mapping[str, Any] | None = None,
+        options: Mapping[str, object],
+        about: Mapping[str, object] | None = None,
         every: float = 30.0,
     ) -> None:
         self.path = check_path(path)
@@ -378,7 +379,7 @@ class Checkpoint:
                 warn(message, RuntimeWarning)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Convert a value that JSON cannot hold to one that it can."""
     return value.item() if isinstance(value, np.generic) else described(value)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import scipy.sparse
+from numpy.typing import ArrayLike
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.draws.keys import Key
 
 _COLUMNS = 16  # columns that are compared first: most tables have no two rows that agree in them
@@ -19,7 +17,7 @@ _TIMES_CHANCE = 10.0  # copies are this many times as frequent as chance would m
 _COMPARED_ROWS = 1000  # different rows from which chance is estimated
 
 
-def weigh_copies(X: Any, y: Any, weight: Array | None) -> Array | None:
+def weigh_copies(X: Array, y: ArrayLike | None, weight: Array | None) -> Array | None:
     """Return weights that count copies once: the first of equal rows has the weight of all, the others have none.
 
     Copies make noise look like structure, since a row that is left out is still there as its copy. Rows that are equal
@@ -48,7 +46,7 @@ def weigh_copies(X: Any, y: Any, weight: Array | None) -> Array | None:
     """
     n = X.shape[0]
     known = np.arange(n) if weight is None else np.flatnonzero(weight > 0)
-    sparse = scipy.sparse.issparse(X)
+    sparse = is_sparse(X)
     first_look = X if sparse or X.shape[1] <= _COLUMNS else X[:, :: X.shape[1] // _COLUMNS]
     rows = known[_recurring(_digests(first_look, known))]
     _, cells, sizes = np.unique(_digests(X, rows), return_inverse=True, return_counts=True)
@@ -97,14 +95,14 @@ def _mixed(values: Array) -> Array:
     return bits
 
 
-def _digests(A: Any, rows: Array) -> Array:
+def _digests(A: Array, rows: Array) -> Array:
     """Return 64 bits for each of some rows of an array or CSR matrix: sums of the mixed bits times odd numbers."""
     d = A.shape[1]
-    odd = Key(0).generator().integers(1 << 63, size=d, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    odd = 2 * np.asarray(Key(0).generator().integers(1 << 63, size=d, dtype=np.uint64)) + np.uint64(1)
     out, step = np.empty(len(rows), dtype=np.uint64), max(1, _ELEMENTS // max(1, d))
     for start in range(0, len(rows), step):
         block = A[rows[start : start + step]]
-        if scipy.sparse.issparse(block):
+        if is_sparse(block):
             sums = np.zeros(block.nnz + 1, dtype=np.uint64)
             np.cumsum(_mixed(block.data) * odd[block.indices], out=sums[1:])
             out[start : start + step] = sums[block.indptr[1:]] - sums[block.indptr[:-1]]
@@ -113,25 +111,25 @@ def _digests(A: Any, rows: Array) -> Array:
     return out
 
 
-def _codes(y: Any, rows: Array) -> Array:
+def _codes(y: ArrayLike | None, rows: Array) -> Array:
     """Return an integer for each of some targets, equal for equal targets."""
     if y is None or not np.size(y):
         return np.zeros(len(rows), dtype=np.intp)
     some = np.asarray(y)[rows].reshape(len(rows), -1)
     if some.dtype.kind in "fiub":
         return np.unique(_digests(some, np.arange(len(rows))), return_inverse=True)[1]
-    codes: dict[Any, int] = {}
+    codes: dict[str, int] = {}
     return np.array([codes.setdefault(repr(row), len(codes)) for row in some.tolist()], dtype=np.intp)
 
 
-def _agreement(X: Any, known: Array, least: float) -> float:
+def _agreement(X: Array, known: Array, least: float) -> float:
     """Return the probability that two different rows would agree if columns were independent; at most `least` is exact.
 
     A column of continuous numbers makes it zero: rows that agree there are copies.
     """
     some = known[:: max(1, len(known) // _COMPARED_ROWS)]
     some = some[np.unique(_digests(X, some), return_index=True)[1]]
-    columns = X[some].tocsc() if scipy.sparse.issparse(X) else None
+    columns = X[some].tocsc() if is_sparse(X) else None
     n, share = len(some), 1.0
     for j in range(X.shape[1]):
         column = X[some, j] if columns is None else columns[:, [j]].toarray()

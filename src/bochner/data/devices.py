@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Thread
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bochner.backends import (
     Array,
     NoDeviceError,
     backend_of,
+    densified,
     times_columns,
 )
 from bochner.checks import check_device_name
@@ -47,7 +48,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
         return source
 
 
-def open_device(device: str) -> Any:
+def open_device(device: str) -> ModuleType:
     """Return the module of the torch backend, or raise an error that says why the device cannot be used."""
     check_device_name(device)
     try:
@@ -60,13 +61,13 @@ def open_device(device: str) -> Any:
     return backend
 
 
-def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
+def rows_on(device: str, X: Array, n_components: int) -> Iterator[Array]:
     """Yield the rows of X on a device, in blocks whose features take at most 1 GiB."""
     link = open_device(device).Link(device)
     step = max(1, (1 << 30) // (max(1, n_components) * X.dtype.itemsize))
     for start in range(0, X.shape[0], step):
         block = X[start : start + step]
-        yield link(block.toarray() if scipy.sparse.issparse(block) else block)
+        yield link(densified(block))
 
 
 class DeviceSource(Source):
@@ -102,10 +103,10 @@ class DeviceSource(Source):
     def sample(self, n: int, key: Key) -> Block:
         return self.source.sample(n, key)
 
-    def layout(self) -> dict[str, Any]:
+    def layout(self) -> dict[str, object]:
         return self.source.layout()
 
-    def place(self, array: Array) -> Any:
+    def place(self, array: Array) -> Array:
         return self.torch.tensor_on(self.device, array)
 
     def free_memory(self) -> int:
@@ -114,11 +115,12 @@ class DeviceSource(Source):
 
     def held(self, feature_map: FeatureMap) -> TensorSource:
         """Return the features of all rows, with targets and weights, as rows that stay on the device."""
-        Z: Any = None
+        assert self.n_samples is not None
+        Z: Array | None = None
         blocks: list[Block] = []
         row = 0
         for part, block in self.features(feature_map):
-            Z = part.new_empty((self.n_samples, part.shape[1])) if Z is None else Z
+            Z = backend_of(part).empty((self.n_samples, part.shape[1]), part) if Z is None else Z
             Z[row : row + len(block)] = part
             row += len(block)
             blocks.append(replace(block, X=np.empty((len(block), 0))))
@@ -173,11 +175,11 @@ class DeviceSource(Source):
 
     def features(
         self, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
-    ) -> Iterator[tuple[Any, Block]]:
+    ) -> Iterator[tuple[Array, Block]]:
         """Yield features on the device with their blocks; the next block is copied while the device uses the last."""
         rows, link = rows or self._rows(feature_map, with_gram=False), self.torch.Link(self.device)
         for block in first_rows(self.source.blocks(rows, start), None if stop is None else stop - start):
-            X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
+            X = link(densified(block.X))
             yield features_of(feature_map, X), block
 
     def _parts(
@@ -244,7 +246,7 @@ def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:
 
 
 @contextmanager
-def _touched(total: Any) -> Iterator[Callable[[], None]]:
+def _touched(total: object) -> Iterator[Callable[[], None]]:
     """Write to every page of a new matrix in threads, so that the system allocates it while a device works.
 
     Yields a function that waits for the threads.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array, backend_of, times_columns
+from bochner.backends import Array, DType, backend_of, times_columns
 from bochner.backends.threads import one_thread
 from bochner.data.checkpoints import Checkpoint, RowDigest
 from bochner.data.progress import Progress
@@ -71,8 +71,13 @@ class StatisticsFold(Fold):
     runs_on_device: ClassVar[bool] = True
 
     def zero(self) -> RidgeStatistics:
-        options: dict[str, Any] = {"precision": self.precision, "penalty": self.penalty}
-        made = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, **options)
+        made = RidgeStatistics(
+            self.n_components,
+            self.n_targets,
+            with_gram=self.with_gram,
+            precision=self.precision,
+            penalty=self.penalty,
+        )
         made.digest = RowDigest() if self.digested else None
         return made
 
@@ -80,7 +85,7 @@ class StatisticsFold(Fold):
         """Return the targets of a block, (n, k)."""
         return self.targets(block.y) if self.n_targets else np.empty((len(block), 0))
 
-    def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
+    def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
         Y = self.target_rows(block)
         with one_thread():  # large products are divided among bochner's threads, which BLAS's threads would slow down
             total.update(Z, Y, block.weight, overwrite=True)
@@ -110,7 +115,7 @@ class DigestFold(Fold):
     def zero(self) -> RowDigest:
         return RowDigest()
 
-    def add(self, total: RowDigest, Z: Any, block: Block, row: int) -> RowDigest:
+    def add(self, total: RowDigest, Z: Array, block: Block, row: int) -> RowDigest:
         last = row + len(block)
         inside = self.ends[bisect_right(self.ends, row) : bisect_right(self.ends, last)]
         for start, end in pairwise((row, *inside, last)):
@@ -244,15 +249,15 @@ def _deflated(nystrom: Nystrom, statistics: RidgeStatistics, n_samples: int) -> 
 class ProductFold(Fold):
     """Σ w z zᵀV, (m, k), on the device of the features; V (m, k) is float64, in host memory or on that device."""
 
-    columns: Any
+    columns: Array
 
     runs_on_device: ClassVar[bool] = True
 
-    def zero(self) -> Any:
+    def zero(self) -> Array:
         xp = backend_of(self.columns).xp
         return xp.zeros(self.columns.shape, dtype=xp.float64, device=self.columns.device)
 
-    def add(self, total: Any, Z: Any, block: Block, row: int) -> Any:
+    def add(self, total: Array, Z: Array, block: Block, row: int) -> Array:
         backend = backend_of(Z)
         wide = backend.xp.zeros(0, dtype=backend.xp.float64, device=Z.device)
         weights = None if block.weight is None else backend.place(block.weight, wide)
@@ -260,14 +265,14 @@ class ProductFold(Fold):
         self._add_product(Z, backend.place(self.columns, wide), weights, total)
         return total
 
-    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+    def _add_product(self, Z: Array, V: Array, weights: Array | None, out: Array) -> None:
         """Add ZᵀWZV to `out`; see `Backend.gram_product`."""
         backend_of(Z).gram_product(Z, V, weights, out)
 
-    def merge(self, total: Any, other: Any) -> Any:
+    def merge(self, total: Array, other: Array) -> Array:
         return total + other
 
-    def to_host(self, total: Any) -> Array:
+    def to_host(self, total: Array) -> Array:
         return backend_of(total).fetch(total)
 
 
@@ -276,9 +281,9 @@ class TiledProductFold(ProductFold):
     """Σ w c cᵀV for kernel values c = k(landmarks, x) that are never stored; Z contains the rows themselves."""
 
     kernel: Kernel
-    landmarks: Any
+    landmarks: Array
 
-    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+    def _add_product(self, Z: Array, V: Array, weights: Array | None, out: Array) -> None:
         points = backend_of(Z).place(self.landmarks, Z)
         product = self.kernel.product(Z, points, V)
         if weights is not None:
@@ -300,7 +305,7 @@ class StreamedGram(PSDOperator):
         return (self.feature_map.n_components, self.feature_map.n_components)
 
     @property
-    def precision(self) -> Any:
+    def precision(self) -> DType:
         return np.dtype(self.source.dtype)
 
     def __matmul__(self, V: Array) -> Array:
@@ -316,7 +321,7 @@ class StreamedGram(PSDOperator):
         out[:rank] = backend.fetch(times_columns(root.T, total))
         return out.reshape(V.shape)
 
-    def _fold_of_kernel(self, nystrom: Nystrom, columns: Any) -> tuple[Fold, FeatureMap]:
+    def _fold_of_kernel(self, nystrom: Nystrom, columns: Array) -> tuple[ProductFold, FeatureMap]:
         """Return a fold over kernel values: stored or, if a device can and columns are few, computed twice."""
         few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
         if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
@@ -326,7 +331,7 @@ class StreamedGram(PSDOperator):
                 return TiledProductFold(columns, nystrom.kernel, nystrom.landmarks), rows
         return ProductFold(columns), KernelColumns(nystrom)
 
-    def _product(self, fold: Fold, feature_map: FeatureMap) -> Any:
+    def _product(self, fold: ProductFold, feature_map: FeatureMap) -> Array:
         """Run a fold in one pass."""
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
         total = self.source.fold(fold, feature_map, rows=self.rows, after=lambda _, row: progress.reach(row))
@@ -346,7 +351,7 @@ class StreamedGram(PSDOperator):
 
 def leave_one_out_errors(
     block: Block,
-    feature_map: Callable[[Any], Array],
+    feature_map: Callable[[Array], Array],
     statistics: RidgeStatistics,
     targets: Targets,
     spectrum: RidgeSpectrum,

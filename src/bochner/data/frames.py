@@ -11,7 +11,7 @@ from bochner.backends import Array
 from bochner.data.arrow import batch_table
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> bool:
     """Return True for a pandas, polars or Arrow table, or one of a derived class, such as a GeoDataFrame."""
     libraries = {kind.__module__.split(".")[0] for kind in type(X).__mro__}
     return not libraries.isdisjoint(("pandas", "polars", "pyarrow")) and len(getattr(X, "shape", ())) == 2
@@ -23,7 +23,7 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     A list of as many strings as there are rows holds labels, unless all of them are columns.
     """
     names = list(getattr(X, "column_names", None) or X.columns) if is_frame(X) else []
-    taken: list[Any] = []
+    taken: list[str] = []
 
     def values(role: str, value: Any) -> Any:
         several = isinstance(value, list) and bool(value) and isinstance(value[0], str)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -34,7 +35,7 @@ class Labels:
         """Return the number of columns of the signs."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
-    def codes(self, y: Any) -> Array:
+    def codes(self, y: ArrayLike) -> Array:
         """Return the index of the class of each label."""
         y = labels_of(y)
         try:
@@ -57,21 +58,21 @@ class Labels:
         return replace(block, y=signs[:, 1:] if self.n_scores == 1 else signs, weight=weight)
 
 
-def labels_of(y: Any) -> Array:
+def labels_of(y: ArrayLike) -> Array:
     """Return labels (n,) of any type, or raise an error if some are missing."""
     with reading("y"):
-        y = column_or_1d(np.asarray(y), warn=True)
+        labels: Array = column_or_1d(np.asarray(y), warn=True)
     try:
-        missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+        missing: Array = labels != labels if labels.dtype.kind in "fcO" else np.zeros(len(labels), bool)
     except TypeError:  # pandas' NA is neither equal to itself nor different
-        missing = np.ones(len(y), bool)
-    if y.dtype == object:
-        missing = missing | np.array([label is None for label in y], bool)
+        missing = np.ones(len(labels), bool)
+    if labels.dtype == object:
+        missing = missing | np.array([label is None for label in labels], bool)
     if np.any(missing):
         raise ValueError("y contains missing labels (NaN or None); remove those rows.")
     with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
-        check_classification_targets(y)
-    return y
+        check_classification_targets(labels)
+    return labels
 
 
 def unique_labels(y: Array) -> Array:
@@ -88,7 +89,7 @@ class LabelFold(Fold):
     def zero(self) -> list[Array]:
         return [np.empty(0), np.empty(0)]
 
-    def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
+    def add(self, total: list[Array], Z: Array, block: Block, row: int) -> list[Array]:
         y = labels_of(block.y)
         here = unique_labels(y)
         return self.merge(total, [here, np.bincount(np.searchsorted(here, y), block.weight, len(here))])
@@ -103,7 +104,7 @@ class LabelFold(Fold):
         return [classes, sums]
 
 
-def find_labels(source: Source, class_weight: Any) -> Labels:
+def find_labels(source: Source, class_weight: str | Mapping[Any, float] | None) -> Labels:
     """Find the classes of a source and their weights, in one pass over the labels of a stream."""
     # labels of rows in memory are read all at once
     rows = source.n_samples if isinstance(source, ArraySource) else None
@@ -133,7 +134,7 @@ class ClassRowsFold(Fold):
     def zero(self) -> dict[int, Drawn]:
         return {}
 
-    def add(self, total: dict[int, Drawn], Z: Any, block: Block, row: int) -> dict[int, Drawn]:
+    def add(self, total: dict[int, Drawn], Z: Array, block: Block, row: int) -> dict[int, Drawn]:
         numbers, filled = self.key.uniforms(row, len(block)), block.weights > 0
         codes = np.where(filled, codes_of(block.y), -1)
         for code in np.unique(codes[filled]):
@@ -170,7 +171,7 @@ class SignSource(MappedSource):
         """Return True if the rows are on other machines."""
         return self.source.remote
 
-    def place(self, array: Array) -> Any:
+    def place(self, array: Array) -> Array:
         """Move an array of this process to where a pass of `fold` has its features."""
         return self.source.place(array)
 
@@ -197,7 +198,7 @@ class SignSource(MappedSource):
         return replace(block, weight=block.weights * weight)
 
 
-def given_labels(classes: Any, class_weight: Any) -> Labels:
+def given_labels(classes: ArrayLike, class_weight: str | Mapping[Any, float] | None) -> Labels:
     """Check the classes given to `partial_fit`: all that will occur."""
     classes = unique_labels(labels_of(classes))
     if len(classes) < 2:
@@ -205,7 +206,7 @@ def given_labels(classes: Any, class_weight: Any) -> Labels:
     return Labels(classes, class_weights(class_weight, classes, np.ones(len(classes))))
 
 
-def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
+def class_weights(class_weight: str | Mapping[Any, float] | None, classes: Array, totals: Array) -> Array:
     """Return the weight of a row of each class, from the option `class_weight` and the classes' total weights."""
     if class_weight is None:
         return np.ones(len(classes))

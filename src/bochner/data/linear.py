@@ -19,7 +19,7 @@ _PIECE_ROWS = 1024  # rows whose scores one thread computes at a time
 
 def linear_scores(
     feature_map: FeatureMap,
-    X: Any,
+    X: Array,
     coefficients: Array,
     intercept: Array,
     run: Execution,
@@ -63,7 +63,7 @@ def linear_scores(
     return out
 
 
-def _tensor_scores(feature_map: FeatureMap, X: Any, coefficients: Array, intercept: Array) -> Any:
+def _tensor_scores(feature_map: FeatureMap, X: Any, coefficients: Array, intercept: Array) -> Array:
     backend = backend_of(X)
     # of a model saved for predictions the coefficients are those of kernel values: there is no root
     nystrom = feature_map.nystrom if isinstance(feature_map, KernelColumns) else feature_map

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from types import FrameType
+from typing import TextIO
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Interruptions:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
         self._busy = False
         self._waiting: list[int] = []
 
@@ -145,13 +146,13 @@ class Interruptions:
                     signal.signal(number, self._handle)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             if signal.getsignal(number) == self._handle:  # otherwise a handler has installed another one
                 signal.signal(number, before)
         self._deliver()
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._busy:
             self._before[number](number, frame)
         elif number not in self._waiting:  # a signal that comes twice before it is handled counts once

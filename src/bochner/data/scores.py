@@ -12,7 +12,7 @@ from bochner.backends import Array
 from bochner.data.folds import Fold
 from bochner.data.sources import Block
 
-Predict = Callable[[Any], Array]
+Predict = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class AccuracyFold(Fold):
     def zero(self) -> list[float]:
         return [0.0, 0.0]
 
-    def add(self, total: list[float], Z: Any, block: Block, row: int) -> list[float]:
+    def add(self, total: list[float], Z: Array, block: Block, row: int) -> list[float]:
         w = block.weights
         right = self.predict(block.X) == np.ravel(block.y)
         return [total[0] + float(w @ right), total[1] + float(w.sum())]
@@ -43,7 +43,7 @@ class DeterminationFold(Fold):
     def zero(self) -> list[Any]:
         return [0.0, 0.0, 0.0, 0.0]
 
-    def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
+    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
         w = block.weights
         weight = float(w.sum())
         if not weight:

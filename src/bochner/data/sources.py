@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import mmap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array, as_native, backend_of, check_moderate, is_host, reading
+from bochner.backends import FLOATS, Array, DType, as_native, backend_of, check_moderate, is_host, reading
 from bochner.checks import check_weight, warn
 from bochner.data.copies import weigh_copies
 from bochner.data.progress import Interruptions
 from bochner.draws.keys import Key
+from bochner.features.maps import FeatureMap
+
+if TYPE_CHECKING:
+    from bochner.data.folds import Fold
 
 T = TypeVar("T")
 
@@ -33,7 +38,7 @@ _MOST_COPIED = 0.25  # copies of other rows, as a share of all rows, that a samp
 class Block:
     """Rows: X (n, n_features) array or CSR, y (n,) or (n, k) as given or None, weight (n,) or None."""
 
-    X: Any
+    X: Any  # rows of one kind: an array, a CSR matrix or a tensor
     y: Any = None
     weight: Array | None = None
 
@@ -45,7 +50,7 @@ class Block:
         """Return the weights as float64, (n,): ones if none are given."""
         return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, np.float64)
 
-    def __getitem__(self, rows: Any) -> Block:
+    def __getitem__(self, rows: Array | slice) -> Block:
         """Return some of the rows."""
         y, weight = self.y, self.weight
         return Block(self.X[rows], None if y is None else y[rows], None if weight is None else weight[rows])
@@ -141,7 +146,7 @@ class Source(ABC):
     n_samples: int | None
     n_features: int
     feature_names: list[str] | None = None
-    dtype: Any
+    dtype: DType
     remote: ClassVar[bool] = False
 
     @abstractmethod
@@ -157,8 +162,8 @@ class Source(ABC):
         """Draw at most n rows of positive weight at random without replacement, in the order of the data."""
 
     def features(
-        self, feature_map: Any, rows: int | None = None, start: int = 0, stop: int | None = None
-    ) -> Iterator[tuple[Any, Block]]:
+        self, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[Array, Block]]:
         """Yield the features of every block, in one buffer that is used again for the next."""
         dtype = feature_map.dtype_of(self.dtype)
         rows = rows or default_rows(feature_map.n_components, dtype)
@@ -170,8 +175,8 @@ class Source(ABC):
 
     def fold(
         self,
-        fold: Any,
-        feature_map: Any = None,
+        fold: Fold,
+        feature_map: FeatureMap | None = None,
         total: Any = None,
         *,
         rows: int | None = None,
@@ -215,7 +220,7 @@ class Source(ABC):
                         after(total, start)
         return total
 
-    def place(self, array: Array) -> Any:
+    def place(self, array: Array) -> Array:
         """Move an array of this process to where a pass of `fold` has its features."""
         return array
 
@@ -233,7 +238,7 @@ class Source(ABC):
         """Return the first row."""
         return next(self.blocks(1))
 
-    def layout(self) -> dict[str, Any]:
+    def layout(self) -> dict[str, object]:
         """Return what influences sums over the rows besides their values, by name."""
         return {"n_features": self.n_features, "dtype": str(np.dtype(self.dtype))}
 
@@ -250,7 +255,7 @@ class ArraySource(Source):
     [4, 4, 2]
     """
 
-    def __init__(self, X: Any, y: Any = None, weight: Array | None = None) -> None:
+    def __init__(self, X: Array, y: ArrayLike | None = None, weight: Array | None = None) -> None:
         if not is_host(X) or X.ndim != 2 or X.dtype.newbyteorder("=") not in FLOATS:
             raise ValueError(f"X must be a 2-D array or CSR matrix of float32 or float64; got {_shape(X)}.")
         y = _checked_targets(y, X.shape[0], "y")
@@ -273,7 +278,7 @@ class ArraySource(Source):
         """Return the default number of rows in a block with this number of features."""
         return default_rows(n_components, self.dtype)
 
-    def _rows(self, rows: Any) -> Block:
+    def _rows(self, rows: Array | slice) -> Block:
         """Return some rows in the byte order and layout that compiled code reads."""
         block = self.block[rows if self.kept is None else self.kept[rows]]
         return replace(block, X=as_native(block.X))
@@ -332,7 +337,7 @@ class BlockSource(Source):
     [5, 2]
     """
 
-    def __init__(self, iterable: Iterable[Any]) -> None:
+    def __init__(self, iterable: Iterable[object]) -> None:
         if not isinstance(iterable, Iterable) or getattr(iterable, "ndim", 1) == 0:
             raise ValueError(f"a stream is an iterable of (X, y) or (X, y, weight) blocks, got {_shape(iterable)}.")
         blocks = iter(iterable)
@@ -408,7 +413,7 @@ class BlockSource(Source):
         return merged(kept, seen)
 
 
-def _filled(stream: Iterable[Any]) -> Iterator[tuple[str, list[str] | None, Block]]:
+def _filled(stream: Iterable[object]) -> Iterator[tuple[str, list[str] | None, Block]]:
     """Yield the blocks of a stream that have rows, with what to call them and the names of their columns."""
     for index, item in enumerate(stream):
         name = f"block {index} of the stream"
@@ -419,7 +424,7 @@ def _filled(stream: Iterable[Any]) -> Iterator[tuple[str, list[str] | None, Bloc
             yield name, names_of(item[0]), block
 
 
-def in_file(X: Any) -> bool:
+def in_file(X: object) -> bool:
     """Return True if an array, or the one that it is a view of, is a file mapped to memory."""
     while X is not None and not isinstance(X, np.memmap):
         X = getattr(X, "base", None)
@@ -453,7 +458,14 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
             del item  # it must not be in memory together with two others
 
 
-def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
+def checked_block(
+    X: ArrayLike,
+    y: ArrayLike | None,
+    weight: ArrayLike | None = None,
+    *,
+    name: str,
+    dtype: DTypeLike | Sequence[type] = FLOATS,
+) -> Block:
     """Return a block as arrays, finite and of one length, or raise an error that names it; it may have no rows."""
     try:
         with reading("X"):
@@ -473,21 +485,21 @@ def names_of(X: Any) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _checked_targets(y: Any, n: int, name: str) -> Any:
+def _checked_targets(y: ArrayLike | None, n: int, name: str) -> Array | None:
     """Return targets as an array of n rows, or None."""
     if y is None:
         return None
     with reading(f"{name}: y"):
-        y = as_native(np.asarray(y))
-    if not y.ndim or len(y) != n:
-        raise ValueError(f"{name}: X has {n} rows and y has {len(y) if y.ndim else 'none'}.")
-    return y
+        targets: Array = as_native(np.asarray(y))
+    if not targets.ndim or len(targets) != n:
+        raise ValueError(f"{name}: X has {n} rows and y has {len(targets) if targets.ndim else 'none'}.")
+    return targets
 
 
 _KINDS = dict.fromkeys("fiub", "numbers") | dict.fromkeys("USTO", "labels")
 
 
-def _kind(y: Any) -> str:
+def _kind(y: Array | None) -> str:
     """Say in words what kind of targets these are."""
     return "nothing" if y is None else _KINDS.get(y.dtype.kind, str(y.dtype))
 
@@ -509,11 +521,11 @@ def joined(blocks: list[Block]) -> Block:
     )
 
 
-def _concatenated(arrays: list[Any]) -> Any:
+def _concatenated(arrays: list[Array]) -> Array:
     return np.concatenate(arrays) if is_host(arrays[0]) else backend_of(arrays[0]).xp.concatenate(arrays)
 
 
-def default_rows(n_components: int, dtype: Any) -> int:
+def default_rows(n_components: int, dtype: DTypeLike) -> int:
     """Return the rows in a block: 32 MiB of features, and enough for the rank-k update to run at full rate."""
     rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
     return int(np.clip(rows // 256 * 256, 512, 16384))
@@ -592,5 +604,5 @@ class MappedSource(Source):
     def sample(self, n: int, key: Key) -> Block:
         return positive(self.function(self.source.sample(n, key)))
 
-    def layout(self) -> dict[str, Any]:
+    def layout(self) -> dict[str, object]:
         return self.source.layout()

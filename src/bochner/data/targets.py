@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bochner.backends import (
     Array,
@@ -17,7 +16,7 @@ _SHOWN_LABELS = 3  # labels that an error message shows
 _TARGETS = (1e-140, 1e140)  # sizes for which sums of a few million squares neither underflow nor overflow
 
 
-def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
+def numeric_targets(y: ArrayLike, classifier: str = "KernelClassifier") -> Array:
     """Return targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
     if isinstance(y, np.ma.MaskedArray):
         refuse_mask(y)
@@ -41,7 +40,7 @@ def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
     return y.reshape(len(y), -1)
 
 
-def check_target_size(y: Any, *, whole: bool = True) -> None:
+def check_target_size(y: Array, *, whole: bool = True) -> None:
     """Refuse targets whose squares overflow or, if these are all the targets (`whole`), all underflow to zero."""
     largest = float(np.abs(y).max(initial=0.0)) if y.dtype.kind in "fiub" else 0.0
     if largest > _TARGETS[1] or (whole and 0.0 < largest < _TARGETS[0]):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import is_classifier, is_regressor
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_array, validate_data
 
 from bochner.backends import (
@@ -19,6 +20,7 @@ from bochner.backends import (
     as_native,
     backend_of,
     check_moderate,
+    densified,
     is_moderate,
     is_tensor,
     reading,
@@ -34,7 +36,7 @@ _QUANTILE_ROWS, _GOLDEN = 1000, (5.0**0.5 - 1.0) / 2.0  # rows used for the medi
 _NUMBERS = 1 << 24  # numbers in those rows from which outliers are not searched for
 
 
-def check_budget(estimator: Any, tol: Any = None) -> None:
+def check_budget(estimator: BaseEstimator, tol: float | None = None) -> None:
     """Check `tol` and the limits of a search for the number of components."""
     check_positive("tol", estimator.tol if tol is None else tol)
     check_count("max_components", estimator.max_components)
@@ -43,19 +45,19 @@ def check_budget(estimator: Any, tol: Any = None) -> None:
             check_positive(name, getattr(estimator, name))
 
 
-def check_components(estimator: Any, name: str = "n_components") -> None:
+def check_components(estimator: BaseEstimator, name: str = "n_components") -> None:
     """Check a number of components, which may be "auto", and the limits of a search for it."""
     if not is_auto(getattr(estimator, name), name):
         check_count(name, getattr(estimator, name))
     check_budget(estimator)
 
 
-def check_precision(value: Any) -> str:
+def check_precision(value: object) -> str:
     """Return the precision, which must be "full" or "fast"."""
     return check_choice("precision", value, PRECISIONS)
 
 
-def is_distributed(X: Any) -> bool:
+def is_distributed(X: object) -> bool:
     """Return True for a dask array or frame or a list of delayed blocks, without importing dask."""
     first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
     return type(first).__module__.split(".")[0] in ("dask", "dask_expr")
@@ -68,7 +70,7 @@ def dask() -> ModuleType:
     return module
 
 
-def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
+def in_memory(estimator: BaseEstimator, X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return rows and targets to fit a transformer on: all or, of Dask data, 20,000 with the one of largest norm."""
     if not is_distributed(X):
         return X, y
@@ -76,7 +78,7 @@ def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
     return rows, targets
 
 
-def count_rows(X: Any) -> int | None:
+def count_rows(X: object) -> int | None:
     """Return the number of rows of dask data; None for anything else."""
     return int(dask().n_rows(X)) if is_distributed(X) else None
 
@@ -126,7 +128,7 @@ class DistributedScore:
         return super().score(*split_frame(X, y, sample_weight))  # type: ignore[misc]
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     """Return X as a finite float array, tensor or CSR matrix with the right number of columns; see `as_native`.
 
     In `fit` (`reset`) a tensor is copied to host memory, so that what is learned is the same for every device.
@@ -143,7 +145,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     return check_moderate(as_native(X), alone=reset)
 
 
-def explain_rows(estimator: Any, X: Any, message: str) -> str | None:
+def explain_rows(estimator: BaseEstimator, X: object, message: str) -> str | None:
     """Name the column of X that holds text or missing values, and a model that accepts it; None for other errors."""
     gap = "Input X contains NaN" in message
     found = _unsuitable_column(X) if gap or "must hold numbers" in message else None
@@ -182,14 +184,14 @@ def _unsuitable_column(X: Any) -> str | None:
     return None
 
 
-def check_rows(X: Any, **options: Any) -> Any:
+def check_rows(X: ArrayLike, **options: Any) -> Array:
     """Do the same as `validate_rows`, for functions: X becomes an array or CSR matrix."""
     with reading(options.get("input_name", "X")):
         X = check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options})
     return check_moderate(as_native(X))
 
 
-def check_width(estimator: Any, n_features: int) -> None:
+def check_width(estimator: BaseEstimator, n_features: int) -> None:
     """Raise scikit-learn's error for rows with another number of columns than those of `fit`."""
     if n_features != estimator.n_features_in_:
         raise ValueError(
@@ -198,7 +200,7 @@ def check_width(estimator: Any, n_features: int) -> None:
         )
 
 
-def check_same_names(estimator: Any, names: Sequence[str] | None) -> None:
+def check_same_names(estimator: BaseEstimator, names: Sequence[str] | None) -> None:
     """Raise scikit-learn's error for columns with other names, or in another order, than those of `fit`, if named."""
     fitted = getattr(estimator, "feature_names_in_", None)
     if names is None or fitted is None or list(names) == list(fitted):
@@ -214,7 +216,7 @@ def check_same_names(estimator: Any, names: Sequence[str] | None) -> None:
     raise ValueError(message)
 
 
-def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
+def _validate_tensor(estimator: BaseEstimator, X: Any, *, reset: bool) -> Array:
     backend = backend_of(X)
     if reset:
         return check_moderate(validate_data(estimator, backend.fetch(X), reset=True, dtype=FLOATS), alone=True)
@@ -250,7 +252,7 @@ def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
     return from_dlpack(X), X.__array_namespace__().from_dlpack
 
 
-def _is_plain(estimator: Any, X: Any) -> bool:
+def _is_plain(estimator: BaseEstimator, X: object) -> bool:
     """Return True if X is valid without conversion, so that scikit-learn's checks, which take 100 µs, are skipped."""
     return (
         type(X) is np.ndarray
@@ -263,7 +265,7 @@ def _is_plain(estimator: Any, X: Any) -> bool:
     )
 
 
-def usual_rows(X: Any) -> Array:
+def usual_rows(X: Array) -> Array:
     """Mark the rows without outliers, (n,): values far from the median of their column, with a gap before them.
 
     All rows if half of them have one. Columns mostly of one value have none, and nor have heavy tails.
@@ -274,12 +276,12 @@ def usual_rows(X: Any) -> Array:
     if len(rows) * d > _NUMBERS or not n:
         return usual
     few = X[rows.astype(np.intp)]
-    few = few.toarray() if scipy.sparse.issparse(few) else few
+    few = densified(few)
     centre = np.median(few, axis=0)
     half, most = np.quantile(np.abs(few - centre), [0.5, _MOST], axis=0)
     for j in np.flatnonzero(half > 0):
         column = X[:, [j]]
-        column = column.toarray() if scipy.sparse.issparse(column) else column
+        column = densified(column)
         distances = np.abs(column[:, 0] - centre[j])
         far = distances > _FAR * most[j]
         if far.any() and distances[far].min() > _GAP * distances[~far].max():

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, DType
 from bochner.data.devices import on_device_if_there
 from bochner.data.execution import Execution
 from bochner.data.folds import Fold
 from bochner.data.sources import Block, Source, checked_block, positive, regroup
 from bochner.draws.keys import Key
+from bochner.features.maps import FeatureMap
 from bochner.kernels.algebra import squared_norms
 
 
@@ -25,20 +26,23 @@ def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], run: Execu
         return function(*arguments)
 
 
+Columns = str | list[str] | None  # names of columns of a frame
+
+
 @dataclass(frozen=True)
 class Reader:
     """Checks a result of the user's graph and makes a block of it, or says which block is wrong and how."""
 
     n_features: int
-    dtype: Any
+    dtype: DType
     counts: Array
     target_shape: tuple[int, ...]
     columns: list[str] | None = None  # columns of a frame that are features
-    target: Any = None  # columns of a frame that are targets
-    weight: Any = None  # column of a frame with the weights
+    target: Columns = None  # columns of a frame that are targets
+    weight: Columns = None  # column of a frame with the weights
     functions: tuple[Callable[[Block], Block], ...] = ()  # functions that blocks are passed through
 
-    def __call__(self, raw: Any, index: int, start: int = 0, stop: int | None = None) -> Block:
+    def __call__(self, raw: object, index: int, start: int = 0, stop: int | None = None) -> Block:
         """Check a block with its number, or its rows from `start` to before `stop`."""
         name = f"block {index} of the dask data"
         X, y, weight = split(raw, self.columns, self.target, self.weight)
@@ -70,7 +74,7 @@ class Reader:
         return block
 
 
-def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tuple[Any, Any, Any]:
+def split(raw: object, columns: list[str] | None, target: Columns, weight: Columns) -> tuple[Any, Any, Any]:
     """Return X, y and weights: the members of a tuple, or the named columns of a frame."""
     X, y, w = (*raw, None, None)[:3] if isinstance(raw, (tuple, list)) else (raw, None, None)
     if isinstance(X, (tuple, list)) and len(X) in (2, 3) and np.ndim(X[0]) == 2:  # a delayed block with everything
@@ -107,12 +111,14 @@ class FoldTask:
     run: Execution
 
 
-def cut_rows(task: FoldTask, raw: Any, index: int, start: int, stop: int) -> Block:
+def cut_rows(task: FoldTask, raw: object, index: int, start: int, stop: int) -> Block:
     """Return some consecutive rows of a block."""
     return task.reader(raw, index, start, stop)
 
 
-def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[list[int]], row: int) -> Any:
+def fold_leaf(
+    task: FoldTask, feature_map: FeatureMap | None, raws: list[object], pieces: list[list[int]], row: int
+) -> Any:
     """Return the total of consecutive rows, of which the first has the number `row`.
 
     `raws` are the blocks that they are in; `pieces` are the arguments of the reader for each.
@@ -132,24 +138,24 @@ def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
     return total
 
 
-def take_rows(reader: Reader, raw: Any, index: int, rows: Any, of_positive: bool = False) -> Block:
+def take_rows(reader: Reader, raw: object, index: int, rows: Array | slice, of_positive: bool = False) -> Block:
     """Return some rows of a block, or of its rows of positive weight."""
     block = reader(raw, index)
     return (positive(block) if of_positive else block)[rows]
 
 
-def count_positive(reader: Reader, raw: Any, index: int) -> int:
+def count_positive(reader: Reader, raw: object, index: int) -> int:
     """Count the rows of positive weight."""
     return len(positive(reader(raw, index)))
 
 
-def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
+def longest_row(reader: Reader, raw: object, index: int) -> tuple[float, int]:
     """Return the largest squared norm of a row, and which row has it."""
     squares = squared_norms(reader(raw, index).X)
     return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
 
 
-def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+def describe_block(raw: object, names: tuple[list[str] | None, Columns, Columns]) -> tuple[Any, ...]:
     """Return the numbers of rows and columns, dtype, shape of the targets, and a frame without rows if X is one."""
     X, y, _ = split(raw, *names)
     shape = np.shape(X)
@@ -193,5 +199,5 @@ class Predictions:
 
     model: Any
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         return self.model.predict(X)

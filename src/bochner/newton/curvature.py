@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import Array, backend_of, is_host, lapack, n_threads, times_columns
+from bochner.backends import Array, DType, backend_of, is_host, lapack, n_threads, times_columns
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import parts_of
 from bochner.checks import power_of_two
@@ -38,10 +38,10 @@ class HeldRows:
     a solution stay on the device.
     """
 
-    Z: Any  # (s, m)
-    Y: Any  # (s, k)
-    weight: Any  # (s,), float64
-    F: Any  # (s, k)
+    Z: Array  # (s, m)
+    Y: Array  # (s, k)
+    weight: Array  # (s,), float64
+    F: Array  # (s, k)
     loss: Loss
     alpha: float
     fit_intercept: bool
@@ -54,15 +54,15 @@ class HeldRows:
         """Return the number of scores of each row."""
         return int(self.F.shape[1])
 
-    def scores(self, V: Any) -> Any:
+    def scores(self, V: Array) -> Array:
         """Return the change of the scores if P changes by V, which may be on the device."""
         return scores_of(self.Z, V)
 
-    def moved(self, D: Any) -> HeldRows:
+    def moved(self, D: Array) -> HeldRows:
         """Return the same rows with scores changed by D."""
         return replace(self, F=self.F + D)
 
-    def product(self, V: Any) -> tuple[Any, float]:
+    def product(self, V: Array) -> tuple[Array, float]:
         """Return the product HV of the Hessian, where V is, and ⟨V, HV⟩, which rounding cannot make negative.
 
         Features in host memory are read once: the scores of a block are followed by its moments, while it is cached.
@@ -169,7 +169,7 @@ class HeldRows:
             q = z + (size / before) * q
         return backend.fetch(x), count
 
-    def step_along(self, D: Any, P: Array, direction: Array, slope: float) -> float:
+    def step_along(self, D: Array, P: Array, direction: Array, slope: float) -> float:
         """Return the t that about minimises the objective at P + t × direction, whose scores are D.
 
         The slope at t = 0 is that of all rows; its change with t is estimated from the rows held.
@@ -206,7 +206,7 @@ def _chances(h: Array, size: int) -> Array:
     return np.minimum(1.0, h * scales[min(n_certain, size - 1)])
 
 
-def scores_of(Z: Any, P: Any) -> Any:
+def scores_of(Z: Array, P: Array) -> Array:
     """Return ZP[:-1] + P[-1], on the device of the features and in their precision."""
     if not is_host(Z):
         P = backend_of(Z).place(P, Z).to(Z.dtype)
@@ -225,21 +225,31 @@ def _in_fours(A: Array) -> Array:
     return out
 
 
-def _dot(a: Any, b: Any) -> float:
+def cast(A: Array, dtype: DType) -> Array:
+    """Return an array of any backend in another float type."""
+    return backend_of(A).xp.asarray(A, dtype=dtype)
+
+
+def widened(A: Array) -> Array:
+    """Return an array of any backend in float64."""
+    return cast(A, backend_of(A).xp.float64)
+
+
+def _dot(a: Array, b: Array) -> float:
     return float((a * b).sum())
 
 
-def _unit_of(values: Any) -> float:
+def _unit_of(values: Array) -> float:
     """Return a power of two close to the largest value; values divided by it fit the range of float32."""
     return float(power_of_two(float(abs(values).max()) if len(values) else 0.0))
 
 
-def add_moment(total: Any, Z: Any, slope: Any) -> None:
+def add_moment(total: Array, Z: Array, slope: Array) -> None:
     """Add [Zᵀ slope; Σ slope] where the total is, in units that fit the range of float32, whatever the weights are."""
     fetch = backend_of(Z).fetch if is_host(total) else lambda array: array
     unit = _unit_of(slope)
-    small = slope / unit
-    small = _in_fours(small.astype(Z.dtype, copy=False)) if is_host(Z) else small.to(Z.dtype)
+    small = cast(slope / unit, Z.dtype)
+    small = _in_fours(small) if is_host(Z) else small
     total[:-1] += fetch(small.T @ Z).T[:, : slope.shape[1]] * unit
     total[-1] += fetch(slope.sum(0))
 
@@ -292,9 +302,9 @@ class Factors:
 class DeviceFactors:
     """L⁻¹ (1 or k, m, m) of G + alpha I = L Lᵀ on a device, where products are faster than triangular solves."""
 
-    inverses: Any
+    inverses: Array
 
-    def solve(self, B: Any) -> Any:
+    def solve(self, B: Array) -> Array:
         """Return (G + alpha I)⁻¹ of every column."""
         if len(self.inverses) == 1:
             return times_columns(self.inverses[0].T, times_columns(self.inverses[0], B))
@@ -310,8 +320,8 @@ class Metric:
     """
 
     factors: Factors | DeviceFactors  # factors of G - s sᵀ / w + alpha
-    totals: Any  # s (m, 1 or k), zero where there is no intercept
-    weights: Any  # w (1 or k), infinite where there is no intercept
+    totals: Array  # s (m, 1 or k), zero where there is no intercept
+    weights: Array  # w (1 or k), infinite where there is no intercept
     balanced: bool = False  # True if the scores keep a sum of zero, as the loss does not depend on it
     cost: float = 0.0  # cost of making it, in operations
 
@@ -350,7 +360,7 @@ class Metric:
         s, w = (backend.place(array, there) for array in (np.column_stack(totals), np.array(weights)))
         return cls(factors, s, w, balanced, cost)
 
-    def __call__(self, R: Any) -> Any:
+    def __call__(self, R: Array) -> Array:
         out = backend_of(R).xp.empty_like(R)
         out[:-1] = self.factors.solve(R[:-1] - self.totals * (R[-1] / self.weights))
         out[-1] = (R[-1] - (self.totals * out[:-1]).sum(0)) / self.weights

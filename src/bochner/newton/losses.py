@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -27,22 +26,22 @@ class Loss(ABC):
         return y
 
     @abstractmethod
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         """Return ℓ of every row, (n,)."""
 
     @abstractmethod
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         """Return ∂ℓ/∂f, of the shape of F."""
 
     @abstractmethod
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         """Return ∂²ℓ/∂f² ≥ 0 of every score, of the shape of F."""
 
-    def curvature_product(self, F: Any, Y: Any, D: Any) -> Any:
+    def curvature_product(self, F: Array, Y: Array, D: Array) -> Array:
         """Return the second derivative of every row times a direction D, of the shape of F."""
         return self.curvature(F, Y) * D
 
-    def mean_curvature(self, F: Any, Y: Any) -> Any:
+    def mean_curvature(self, F: Array, Y: Array) -> Array:
         """Return the second derivative of each row, (n,), averaged over the directions in which ℓ changes."""
         return self.curvature(F, Y).mean(1)
 
@@ -55,12 +54,12 @@ class Loss(ABC):
         return False
 
 
-def _of_rows(values: Any) -> Any:
+def _of_rows(values: Array) -> Array:
     """Sum over the columns, if there are columns."""
     return values if values.ndim == 1 else values.sum(1)
 
 
-def _indicator(holds: Any, F: Any) -> Any:
+def _indicator(holds: Array, F: Array) -> Array:
     """Return 1 where a condition holds and 0 elsewhere, in the dtype of F."""
     xp = backend_of(F).xp
     return xp.where(holds, xp.ones_like(F), 0.0)
@@ -82,7 +81,7 @@ class LogLoss(Loss):
     def targets(self, y: Array) -> Array:
         return _signs(y)
 
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         xp = backend_of(F).xp
         if _one_score(F):
             margin = Y * F
@@ -90,12 +89,12 @@ class LogLoss(Loss):
         top = xp.amax(F, 1)
         return top + xp.log(xp.exp(F - top[:, None]).sum(1)) - xp.where(Y > 0, F, 0.0).sum(1)
 
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         if _one_score(F):
             return -Y * self.probabilities(-Y * F)
         return self.probabilities(F) - _indicator(Y > 0, F)
 
-    def probabilities(self, F: Any) -> Any:
+    def probabilities(self, F: Array) -> Array:
         """Return the probability of the second class, or of each class, at the scores F."""
         xp = backend_of(F).xp
         if _one_score(F):
@@ -105,18 +104,18 @@ class LogLoss(Loss):
         P /= P.sum(1)[:, None]
         return P
 
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         P = self.probabilities(F)
         return P * (self.probabilities(-F) if _one_score(F) else 1.0 - P)
 
-    def curvature_product(self, F: Any, Y: Any, D: Any) -> Any:
+    def curvature_product(self, F: Array, Y: Array, D: Array) -> Array:
         if _one_score(F):
             return self.curvature(F, Y) * D
         P = self.probabilities(F)
         PD = P * D
         return PD - P * PD.sum(1)[:, None]
 
-    def mean_curvature(self, F: Any, Y: Any) -> Any:
+    def mean_curvature(self, F: Array, Y: Array) -> Array:
         # adding a constant to all k scores changes nothing: the trace belongs to k - 1 directions
         return self.curvature(F, Y).sum(1) / max(1, F.shape[1] - 1)
 
@@ -127,7 +126,7 @@ class LogLoss(Loss):
         return n_scores > 1
 
 
-def _one_score(F: Any) -> bool:
+def _one_score(F: Array) -> bool:
     return F.ndim == 1 or F.shape[1] == 1
 
 
@@ -138,13 +137,13 @@ class SquaredHinge(Loss):
     def targets(self, y: Array) -> Array:
         return _signs(y)
 
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         return _of_rows(0.5 * backend_of(F).xp.clip(1.0 - Y * F, 0.0, None) ** 2)
 
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         return -Y * backend_of(F).xp.clip(1.0 - Y * F, 0.0, None)
 
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         return _indicator(Y * F < 1.0, F)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
@@ -160,13 +159,13 @@ class Poisson(Loss):
             raise ValueError(f"counts must not be negative; the smallest y is {y.min():.3g}.")
         return y
 
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         return _of_rows(backend_of(F).xp.exp(F) - Y * F)
 
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         return backend_of(F).xp.exp(F) - Y
 
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         return backend_of(F).xp.exp(F)
 
 
@@ -185,14 +184,14 @@ class Huber(Loss):
     def __post_init__(self) -> None:
         check_positive("delta", self.delta)
 
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         inner = self.slope(F, Y)
         return _of_rows(inner * (F - Y - 0.5 * inner))
 
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         return backend_of(F).xp.clip(F - Y, -self.delta, self.delta)
 
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         return _indicator(abs(F - Y) <= self.delta, F)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
@@ -203,13 +202,13 @@ class Huber(Loss):
 class Squared(Loss):
     """(f - y)² / 2."""
 
-    def value(self, F: Any, Y: Any) -> Any:
+    def value(self, F: Array, Y: Array) -> Array:
         return _of_rows(0.5 * (F - Y) ** 2)
 
-    def slope(self, F: Any, Y: Any) -> Any:
+    def slope(self, F: Array, Y: Array) -> Array:
         return F - Y
 
-    def curvature(self, F: Any, Y: Any) -> Any:
+    def curvature(self, F: Array, Y: Array) -> Array:
         return backend_of(F).xp.ones_like(F)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
@@ -225,7 +224,7 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def as_loss(loss: Any) -> Loss:
+def as_loss(loss: str | Loss) -> Loss:
     """Return the loss of a name, or the loss itself."""
     if isinstance(loss, Loss):
         return loss

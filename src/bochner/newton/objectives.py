@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array, backend_of, is_host, is_tensor
+from bochner.backends import Array, backend_of, densified, is_host, is_tensor
 from bochner.data.devices import DeviceSource, TensorSource
 from bochner.data.folds import Fold
 from bochner.data.progress import Progress
 from bochner.data.sources import ArraySource, Block, Source, joined
 from bochner.draws.keys import Key
 from bochner.features.maps import FeatureMap, Identity, LinearAfter, features_of, row_blocks
-from bochner.newton.curvature import HeldRows, add_moment, scores_of
+from bochner.newton.curvature import HeldRows, add_moment, cast, scores_of, widened
 from bochner.newton.losses import Loss
 
 KEPT_BYTES = 1 << 29  # bytes of features that may be held from pass to pass
@@ -169,18 +169,18 @@ class Problem:
         F = scores_of(Z, state.P)
         return HeldRows(Z, Y, weight, F, self.loss, self.alpha, self.fit_intercept)
 
-    def _features(self, X: Any) -> Any:
+    def _features(self, X: Array) -> Array:
         """Compute features of rows to be held, on the device of the source."""
         if self._there:
-            X = X if is_tensor(X) else self.source.place(X.toarray() if hasattr(X, "toarray") else X)
+            X = X if is_tensor(X) else self.source.place(densified(X))
             Z = features_of(self.feature_map, X)
-            return Z.float() if self.single else Z
+            return cast(Z, backend_of(Z).xp.float32) if self.single else Z
         if isinstance(self.feature_map, Identity) and isinstance(X, np.ndarray):
             return X
         return self._written(self.feature_map, X, self.single)
 
     @staticmethod
-    def _written(feature_map: FeatureMap, X: Any, single: bool) -> Array:
+    def _written(feature_map: FeatureMap, X: Array, single: bool) -> Array:
         """Compute features of rows in host memory, block by block."""
         made = np.dtype(feature_map.dtype_of(X.dtype))
         Z = np.empty((X.shape[0], feature_map.n_components), np.float32 if single else made)
@@ -251,15 +251,15 @@ class ScoreFold(Fold):
 
     runs_on_device: ClassVar[bool] = True
 
-    def features(self, Z: Any, block: Block) -> Any:
+    def features(self, Z: Array, block: Block) -> Array:
         """Return features in the precision of the products; if Z is None, the rows are the features."""
         Z = Identity(block.X.shape[1])(block.X) if Z is None else Z
-        return _widened(Z) if self.wide else Z
+        return widened(Z) if self.wide else Z
 
-    def scores(self, Z: Any, block: Block) -> tuple[Any, Any, Any]:
+    def scores(self, Z: Array, block: Block) -> tuple[Array, Array, Array]:
         """Return scores and signs, in float64 on a device and as the features on the host, and float64 weights."""
         F = scores_of(Z, self.P)
-        F = F if is_host(F) else F.double()
+        F = F if is_host(F) else widened(F)
         return F, *_targets(block, F)
 
 
@@ -273,8 +273,8 @@ class GradientFold(ScoreFold):
         Z = self.features(Z, block)
         F, Y, w = self.scores(Z, block)
         value, curvature, weight, n, gradient = total
-        value += float(w @ _widened(self.loss.value(F, Y)))
-        curvature = curvature + backend_of(Z).fetch(w @ _widened(self.loss.curvature(F, Y)))
+        value += float(w @ widened(self.loss.value(F, Y)))
+        curvature = curvature + backend_of(Z).fetch(w @ widened(self.loss.curvature(F, Y)))
         add_moment(gradient, Z, self.loss.slope(F, Y) * w[:, None])
         return [value, curvature, weight + float(w.sum()), n + len(Z), gradient]
 
@@ -290,10 +290,10 @@ class DrawFold(ScoreFold):
     def zero(self) -> list[Block]:
         return []
 
-    def add(self, total: list[Block], Z: Any, block: Block, row: int) -> list[Block]:
+    def add(self, total: list[Block], Z: Array, block: Block, row: int) -> list[Block]:
         F, Y, weight = self.scores(self.features(Z, block), block)
         fetch = backend_of(F).fetch
-        weight, curvature = fetch(weight), fetch(_widened(self.loss.curvature(F, Y)).sum(1))
+        weight, curvature = fetch(weight), fetch(widened(self.loss.curvature(F, Y)).sum(1))
         chance = np.minimum(1.0, weight * (self.share * curvature + self.base))
         rows = np.flatnonzero(self.key.uniforms(row, len(chance)) < chance)
         if len(rows):
@@ -304,17 +304,11 @@ class DrawFold(ScoreFold):
         return total + other
 
 
-def _targets(block: Block, like: Any) -> tuple[Any, Any]:
+def _targets(block: Block, like: Array) -> tuple[Array, Array]:
     """Return signs in the precision of an array and where it is, and weights in float64."""
     backend = backend_of(like)
     if is_host(like):
-        weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, np.float64)
-        return np.asarray(block.y, like.dtype), weight
-    wide = like.new_empty(0, dtype=backend.xp.float64)
-    weight = wide.new_ones(len(block)) if block.weight is None else backend.place(block.weight, wide)
-    return backend.place(block.y, like).to(like.dtype), weight.double()
-
-
-def _widened(A: Any) -> Any:
-    """Convert an array of any backend to float64."""
-    return A.astype(np.float64, copy=False) if is_host(A) else A.double()
+        return np.asarray(block.y, like.dtype), block.weights
+    ones = backend.xp.ones(len(block), dtype=backend.xp.float64, device=like.device)
+    weight = ones if block.weight is None else widened(backend.place(block.weight, ones))
+    return cast(backend.place(block.y, like), like.dtype), weight

@@ -48,6 +48,24 @@ class ExactRidge:
         return float(np.average(squares, weights=self.weight))
 
 
+def _factored(K: Array, alpha: float, weight: Array | None) -> Array:
+    """Return the Cholesky factor of K + alpha W⁻¹, which overwrites K."""
+    backend = backend_of(K)
+    if isinstance(K, np.ndarray):
+        least = np.finfo(K.dtype).tiny ** 0.5
+        if K.min(initial=1.0) < least:  # far below rounding, and products of such numbers are slow
+            K[np.abs(K) < least] = 0.0
+    if weight is not None:
+        everywhere = np.arange(len(K))
+        K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)
+    L = backend.cholesky(K.T, alpha if weight is None else 0.0)  # K is symmetric, and LAPACK overwrites column order
+    if L is None:
+        raise ValueError(
+            f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
+        )
+    return L
+
+
 @without_subnormals()
 def exact_ridge(
     K: Array,
@@ -67,19 +85,7 @@ def exact_ridge(
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
     """
-    backend = backend_of(K)
-    if isinstance(K, np.ndarray):
-        least = np.finfo(K.dtype).tiny ** 0.5
-        if K.min(initial=1.0) < least:  # far below rounding, and products of such numbers are slow
-            K[np.abs(K) < least] = 0.0
-    if weight is not None:
-        everywhere = np.arange(len(K))
-        K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)
-    L = backend.cholesky(K.T, alpha if weight is None else 0.0)  # K is symmetric, and LAPACK overwrites column order
-    if L is None:
-        raise ValueError(
-            f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
-        )
+    backend, L = backend_of(K), _factored(K, alpha, weight)
     level = np.median(Y, axis=0)  # solutions are rounded relative to their right sides
     right = backend.place(np.column_stack([np.ones(len(K)), Y - level]), K)
     log_determinant = 2.0 * float(backend.xp.log(L.diagonal()).sum())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
@@ -20,7 +21,7 @@ from bochner.ridge.statistics import RidgeStatistics
 CRITERIA = ("gcv", "loo", "margin", "evidence")
 LEFT_OUT = ("loo", "margin")  # criteria that hold rows out
 _NO_DIMENSION = 0.01  # a model with a smaller effective dimension is a constant; penalties below the largest leave more
-LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
+LeftOut = Callable[[RidgeSpectrum, Array], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RidgeSolution:
         return bool(self.path["effective_dimension"][nearest] < _NO_DIMENSION)
 
 
-def check_penalty(alpha: Any, solver: Any) -> None:
+def check_penalty(alpha: object, solver: object) -> None:
     """Check that alpha is a number, a grid or the name of a criterion, and that the solver is known."""
     if isinstance(alpha, str):
         check_choice("alpha", alpha, CRITERIA)
@@ -69,7 +70,7 @@ def check_penalty(alpha: Any, solver: Any) -> None:
         check_choice("solver", solver, ("auto", *SOLVERS))
 
 
-def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tuple[str, ...]]:
+def choose_solver(solver: str | RidgeSolver, alpha: str | ArrayLike, n_components: int) -> tuple[Any, tuple[str, ...]]:
     """Return the solver that "auto" stands for, and the reasons in words."""
     if solver != "auto":
         return solver, ()
@@ -87,8 +88,8 @@ def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tupl
 
 def solve_sums(
     statistics: RidgeStatistics,
-    alpha: Any,
-    solver: Any = "auto",
+    alpha: str | ArrayLike,
+    solver: str | RidgeSolver = "auto",
     *,
     fit_intercept: bool = True,
     left_out: LeftOut | None = None,
@@ -122,30 +123,38 @@ def solve_sums(
         intercept = statistics.intercept(weights, fit_intercept)
         return RidgeSolution(weights, intercept, float(alpha), {}, factor.report.noting(*notes))
     spectrum = statistics.spectrum(fit_intercept)
-    path: dict[str, Array] = {}
-    if not isinstance(alpha, numbers.Real):
-        grid = None if isinstance(alpha, str) else np.ravel(np.asarray(alpha, dtype=float)) + shift
-        if grid is None and shift:
-            grid = np.maximum(spectrum.grid(), shift)
-        criterion: Any = alpha if isinstance(alpha, str) else "gcv"
-        if criterion in LEFT_OUT and left_out is None:
-            notes = (*notes, f"alpha={criterion!r} needs rows to leave out; after partial_fit or merge evidence chose")
-            criterion = "evidence"
-        if left_out is not None:
-            errors, variance = left_out, spectrum.target_variance * (statistics.n_samples / statistics.weight)
-            criterion = lambda a: (errors(spectrum, a) / variance).mean(axis=1)  # noqa: E731
-        alpha, alphas, values = spectrum.best(criterion, grid)
-        path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
-    alpha = float(alpha)
-    weights = spectrum.coefficients(alpha)
+    if isinstance(alpha, numbers.Real):
+        chosen = Penalty(float(alpha), {})
+    else:
+        if isinstance(alpha, str) and alpha in LEFT_OUT and left_out is None:
+            notes = (*notes, f"alpha={alpha!r} needs rows to leave out; after partial_fit or merge evidence chose")
+            alpha = "evidence"
+        chosen = _choose_penalty(spectrum, alpha, left_out, statistics.n_samples / statistics.weight, shift)
+    weights = spectrum.coefficients(chosen.alpha)
     return RidgeSolution(
         weights,
         statistics.intercept(weights, fit_intercept),
-        alpha,
-        path,
-        spectrum.factor.at(alpha).report.noting(*notes),
-        float(spectrum.effective_dimension([alpha])[0]),
+        chosen.alpha,
+        chosen.path,
+        spectrum.factor.at(chosen.alpha).report.noting(*notes),
+        float(spectrum.effective_dimension([chosen.alpha])[0]),
     )
+
+
+def _choose_penalty(
+    spectrum: RidgeSpectrum, alpha: str | ArrayLike, left_out: LeftOut | None, rows_per_weight: float, shift: float
+) -> Penalty:
+    """Return the best penalty of a grid, or of the spectrum's own for a criterion; at least the shift."""
+    grid = None if isinstance(alpha, str) else np.ravel(np.asarray(alpha, dtype=float)) + shift
+    if grid is None and shift:
+        grid = np.maximum(spectrum.grid(), shift)
+    criterion: str | Callable[[Array], Array] = alpha if isinstance(alpha, str) else "gcv"
+    if left_out is not None:
+        variance = spectrum.target_variance * rows_per_weight
+        criterion = lambda alphas: (left_out(spectrum, alphas) / variance).mean(axis=1)  # noqa: E731
+    best, alphas, values = spectrum.best(criterion, grid)
+    path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
+    return Penalty(best, path)
 
 
 def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) -> None:

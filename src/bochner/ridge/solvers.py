@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -59,7 +59,7 @@ def _few_threads(m: int) -> AbstractContextManager[None]:
     return one_thread() if m <= _UNTHREADED else nullcontext()
 
 
-def _scale(gram: PSDOperator, G: Any) -> tuple[float, float]:
+def _scale(gram: PSDOperator, G: Array) -> tuple[float, float]:
     """Return the trace, which bounds the eigenvalues, and the size below which an eigenvalue is a rounding error."""
     trace = float(backend_of(G).fetch(G.diagonal()).sum())
     if not np.isfinite(trace):
@@ -87,7 +87,7 @@ class Cholesky(RidgeSolver):
             return CholeskyFactor(L, report)
 
 
-def _condition(L: Any, norm: float) -> float:
+def _condition(L: Array, norm: float) -> float:
     """Estimate the condition number of LLᵀ, its norm over its least eigenvalue, by three steps of inverse iteration.
 
     This is faster than LAPACK's estimate. On a device, where solving for one vector is slow, the pivots give a lower
@@ -111,7 +111,7 @@ def _condition(L: Any, norm: float) -> float:
 class CholeskyFactor(Factor):
     """The lower triangle L of G + alpha I = L Lᵀ, on any device; right-hand sides and solutions are host arrays."""
 
-    L: Any
+    L: Array
     report: Report
 
     def solve(self, B: Array) -> Array:
@@ -182,7 +182,7 @@ class SampledPreconditioner:
     products are faster there than two triangular solves.
     """
 
-    inverse: Any
+    inverse: Array
 
     @classmethod
     def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array
 from bochner.ridge.solvers import EigenFactor
@@ -42,7 +42,7 @@ class RidgeSpectrum:
         """Return weights w (m, k) of the features."""
         return self.factor.vectors @ (self.factor.at(alpha).inverse_eigenvalues[:, None] * self.moment)
 
-    def effective_dimension(self, alphas: Any) -> Array:
+    def effective_dimension(self, alphas: ArrayLike) -> Array:
         """Return Σ λ / (λ + alpha)."""
         λ = self.factor.eigenvalues
         λ = λ[λ > 0]
@@ -58,25 +58,25 @@ class RidgeSpectrum:
         rest = np.where((rest > 1e-14 * self.target_squares) & (len(λ) < self.n_samples), rest, 0.0)
         return λ, parts, rest
 
-    def residual_squares(self, alphas: Any) -> Array:
+    def residual_squares(self, alphas: ArrayLike) -> Array:
         """Return Σ w (y - ŷ)² on the training rows, (a, k)."""
         λ, parts, rest = self._explained()
         share = np.reshape(alphas, (-1, 1)) / (λ + np.reshape(alphas, (-1, 1)))
         return np.asarray(rest + (share * share) @ parts)
 
-    def gcv(self, alphas: Any) -> Array:
+    def gcv(self, alphas: ArrayLike) -> Array:
         """Estimate the mean squared error of a new row, (a, k), by GCV (Golub, Heath & Wahba 1979)."""
         freedom = self.n_samples - self.effective_dimension(alphas)
         freedom = np.maximum(freedom, 1e-9 * max(self.n_samples, 1.0))
         return np.asarray(self.n_samples * self.residual_squares(alphas) / freedom[:, None] ** 2)
 
-    def penalised_squares(self, alphas: Any) -> Array:
+    def penalised_squares(self, alphas: ArrayLike) -> Array:
         """Return yᵀ(ZZᵀ/alpha + I)⁻¹y = residual squares + alpha ‖w‖², (a, k)."""
         λ, parts, rest = self._explained()
         α = np.reshape(alphas, (-1, 1))
         return np.asarray(rest + (α / (λ + α)) @ parts)
 
-    def log_evidence(self, alphas: Any, noise_variance: Any = None) -> Array:
+    def log_evidence(self, alphas: ArrayLike, noise_variance: ArrayLike | None = None) -> Array:
         """Return the log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
 
         An intercept has a flat prior. Without `noise_variance` (a number, or one for each target) the most likely one
@@ -97,7 +97,7 @@ class RidgeSpectrum:
         """Return the variance of each target, (k,); 1 for a constant one."""
         return np.where(self.target_squares > 0, self.target_squares / max(self.n_samples, 1.0), 1.0)
 
-    def criterion(self, name: str) -> Callable[[Any], Array]:
+    def criterion(self, name: str) -> Callable[[Array], Array]:
         """Return a function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
         if name == "gcv":
             return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
@@ -106,7 +106,7 @@ class RidgeSpectrum:
             return lambda alphas: -self.log_evidence(alphas)[:, varying].sum(axis=1)
         raise ValueError(f"no criterion is called {name!r}.")
 
-    def best(self, name: str | Callable[[Any], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
+    def best(self, name: str | Callable[[Array], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
         """Return the penalty that minimises a criterion, and the path (alphas, values) it was found on.
 
         The criterion is "gcv", "evidence" or a function of alphas. With `alphas` None, the best of a grid is refined
@@ -130,7 +130,9 @@ def leave_one_out(residual: Array, leverage: Array, least: float = 1e-12) -> Arr
     return np.asarray(residual / np.maximum(1.0 - leverage, least)[..., None])
 
 
-def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: Any = None) -> Array:
+def log_evidence(
+    squares: Array, logdet: float | Array, n_samples: float, noise_variance: ArrayLike | None = None
+) -> Array:
     """Return the log marginal likelihood of n_samples rows: y ~ N(0, noise_variance (ZZᵀ/alpha + I)).
 
     From squares yᵀ(ZZᵀ/alpha + I)⁻¹y and logdet = log det(ZZᵀ/alpha + I). Without `noise_variance` the most likely
@@ -143,7 +145,7 @@ def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: 
     return np.asarray(-0.5 * (fit + logdet))
 
 
-def vertex(values: Any) -> float:
+def vertex(values: Array | Sequence[float]) -> float:
     """Return the minimum of the parabola through three equally spaced values, in steps from the middle one."""
     if len(values) < 3:
         return 0.0

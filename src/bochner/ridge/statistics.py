@@ -98,7 +98,7 @@ class RidgeStatistics:
         penalty: float | None = None,
     ) -> None:
         self.squares: Any = np.zeros((n_components, n_components), order="F") if with_gram else None
-        self.products: Any = np.zeros((n_components, n_targets + 1))
+        self.products: Array = np.zeros((n_components, n_targets + 1))
         self._room: Array | None = None  # host memory for a Gram matrix on a device
         self.target_squares = np.zeros(n_targets)
         self.target_sum = np.zeros(n_targets)
@@ -175,7 +175,7 @@ class RidgeStatistics:
         """Return Σ w ‖z‖²."""
         return float(self._diagonal.sum())
 
-    def update(self, Z: Any, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
+    def update(self, Z: Array, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
         """Add rows: Z (n, m) float32 or float64 on any device, Y (n, k), weight (n,) ≥ 0. Returns self.
 
         `overwrite` lets the update scale and round the rows of Z in place.
@@ -202,27 +202,13 @@ class RidgeStatistics:
             if self.n_samples:  # sums on the host and on a device are added up on the host
                 more = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
                 return self.merge(more.update(Z, Y, weight, overwrite=overwrite))
-            xp = backend.xp
-            self.products = xp.zeros(self.products.shape, dtype=xp.float64, device=Z.device)
-            if self.squares is not None:
-                self._room, self.squares = self.squares, xp.zeros(self.squares.shape, dtype=xp.float64, device=Z.device)
+            self._start_on_device(Z)
         w = np.ones(len(Z)) if weight is None else weight
-        if self.n_samples == 0:
-            self.offset = w @ Y / w.sum()
         root = np.sqrt(w)
+        right = np.column_stack([root[:, None] * self._add_targets(Y, w), root])
         if weight is not None:
             Z = backend.xp.multiply(Z, backend.place(root, Z)[:, None], out=Z if overwrite else None)
             overwrite = True
-        Y = Y - self.offset
-        with np.errstate(over="ignore"):
-            squares = (w[:, None] * Y * Y).sum(axis=0)
-        if not np.isfinite(squares).all():
-            raise ValueError("the squares of these targets overflow; divide the targets by a constant.")
-        self.target_squares += squares
-        self.target_sum += (w[:, None] * Y).sum(axis=0)
-        self.weight += float(w.sum())
-        self.n_samples += len(Z)
-        right = np.column_stack([root[:, None] * Y, root])
         if not is_host(Z):
             backend.moments(Z if self.squares is None else self._add_squares_there(Z, overwrite), right, self.products)
             return self
@@ -234,7 +220,29 @@ class RidgeStatistics:
             backend.moments(part if self.squares is None else self._add_squares(part), right[rows], self.products)
         return self
 
-    def _add_squares_there(self, Z: Any, overwrite: bool) -> Any:
+    def _start_on_device(self, Z: Array) -> None:
+        """Begin sums on the device of features."""
+        xp = backend_of(Z).xp
+        self.products = xp.zeros(self.products.shape, dtype=xp.float64, device=Z.device)
+        if self.squares is not None:
+            self._room, self.squares = self.squares, xp.zeros(self.squares.shape, dtype=xp.float64, device=Z.device)
+
+    def _add_targets(self, Y: Array, w: Array) -> Array:
+        """Add targets and weights, and count the rows. Return the targets less `offset`."""
+        if self.n_samples == 0:
+            self.offset = w @ Y / w.sum()
+        Y = Y - self.offset
+        with np.errstate(over="ignore"):
+            squares = (w[:, None] * Y * Y).sum(axis=0)
+        if not np.isfinite(squares).all():
+            raise ValueError("the squares of these targets overflow; divide the targets by a constant.")
+        self.target_squares += squares
+        self.target_sum += (w[:, None] * Y).sum(axis=0)
+        self.weight += float(w.sum())
+        self.n_samples += len(Y)
+        return Y
+
+    def _add_squares_there(self, Z: Array, overwrite: bool) -> Array:
         """Add ZᵀZ of features on a device. Return them as they were multiplied, rounded in place."""
         backend = backend_of(Z)
         share = _ROUNDING_SHARE if self.precision == "fast" else _NOISE_SHARE
