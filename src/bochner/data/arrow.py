@@ -49,6 +49,11 @@ def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from None
 
 
+def _is_parquet(piece: object) -> bool:
+    """Return True for a Parquet file, or a row group of one."""
+    return isinstance(piece, _pyarrow().dataset.ParquetFileFragment)
+
+
 class ArrowSource(Source):
     """A Parquet file, a folder of them, or an Arrow table; row groups are read one at a time, chosen columns only.
 
@@ -108,7 +113,7 @@ class ArrowSource(Source):
         self.pieces = list(self._pieces(dataset))
         # of a piece of a file, count_rows() counts the whole file
         self.counts = [
-            sum(group.num_rows for group in piece.row_groups) if hasattr(piece, "row_groups") else piece.count_rows()
+            sum(group.num_rows for group in piece.row_groups) if _is_parquet(piece) else piece.count_rows()
             for piece in self.pieces
         ]
         self.n_samples = int(sum(self.counts))
@@ -124,15 +129,16 @@ class ArrowSource(Source):
 
     def _pieces(self, dataset: Any) -> Iterator[Any]:
         for fragment in dataset.get_fragments():
-            if hasattr(fragment, "split_by_row_group"):
+            if _is_parquet(fragment):
                 self._require(fragment.physical_schema.names, str(fragment.path))
                 yield from fragment.split_by_row_group()
             else:
                 yield fragment
 
     def _name(self, index: int) -> str:
-        path = getattr(self.pieces[index], "path", "")
-        return f"row group {index}" + (f" ({path})" if path else "")
+        piece = self.pieces[index]
+        in_file = isinstance(piece, _pyarrow().dataset.FileFragment)
+        return f"row group {index}" + (f" ({piece.path})" if in_file else "")
 
     def _read(self, index: int) -> Block:
         """Read a row group as arrays that were not checked, on the thread of `read_ahead`."""

@@ -157,7 +157,9 @@ class RowDigest:
     @property
     def pieces(self) -> list[Piece]:
         """Return the runs of rows, in order."""
-        return [*self._closed, Piece(self._rows, *map(self._ended, Piece._fields[1:]))] if self._rows else self._closed
+        return (
+            [*self._closed, Piece(self._rows, *map(self._ended, ("X", "y", "weight")))] if self._rows else self._closed
+        )
 
     @property
     def ends(self) -> list[int]:
@@ -199,7 +201,8 @@ class RowDigest:
 
     def merge(self, other: RowDigest) -> RowDigest:
         """Add the rows of another digest. Returns self."""
-        self.close()._closed.extend(other.pieces)
+        self.close()
+        self._closed.extend(other.pieces)
         return self
 
     def difference(self, found: RowDigest) -> str | None:
@@ -208,8 +211,8 @@ class RowDigest:
         for old, new in zip_longest(self.pieces, found.pieces):
             if old is None or new is None or old.rows != new.rows:
                 return f"there are {found.rows} rows where {self.rows} were seen"
-            for name, words in (("X", "features"), ("y", "targets"), ("weight", "weights")):
-                if getattr(old, name) != getattr(new, name):
+            for words, before, now in zip(("features", "targets", "weights"), old[1:], new[1:], strict=True):
+                if before != now:
                     return f"the {words} of rows {first} to {first + old.rows - 1} differ"
             first += old.rows
         return None

@@ -11,17 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import (
-    Array,
-    NoDeviceError,
-    backend_of,
-    densified,
-    times_columns,
-)
+from bochner.backends import Array, NoDeviceError, backend_of, densified, times_columns
 from bochner.checks import check_device_name
 from bochner.data.folds import Fold, StatisticsFold
 from bochner.data.progress import Interruptions, Stopwatch
-from bochner.data.sources import ArraySource, Block, Source, first_rows, joined
+from bochner.data.sources import ArraySource, Block, MappedSource, Source, first_rows, joined
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Centred, DenseGram, PSDOperator
 from bochner.features.maps import FeatureMap, features_of
@@ -70,7 +64,7 @@ def rows_on(device: str, X: Array, n_components: int) -> Iterator[Array]:
         yield link(densified(block))
 
 
-class DeviceSource(Source):
+class DeviceSource(MappedSource):
     """The rows of another source, folded on a device.
 
     Features are computed on the device, and so are the sums of folds that run on devices; other folds receive the
@@ -85,26 +79,8 @@ class DeviceSource(Source):
     """
 
     def __init__(self, source: Source, device: str) -> None:
-        self.source, self.device = source, device
-        self.torch = open_device(device)
-        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
-
-    @property
-    def n_samples(self) -> int | None:  # type: ignore[override]
-        """Return the number of rows of the other source."""
-        return self.source.n_samples
-
-    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
-        return self.source.blocks(rows, start)
-
-    def scattered(self, rows: int) -> Iterator[Block]:
-        return self.source.scattered(rows)
-
-    def sample(self, n: int, key: Key) -> Block:
-        return self.source.sample(n, key)
-
-    def layout(self) -> dict[str, object]:
-        return self.source.layout()
+        super().__init__(source)
+        self.device, self.torch = device, open_device(device)
 
     def place(self, array: Array) -> Array:
         return self.torch.tensor_on(self.device, array)

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bochner.backends import Array
 from bochner.data.checkpoints import fingerprint
 from bochner.data.execution import Execution
+from bochner.data.frames import is_frame
 from bochner.data.progress import Interruptions
 from bochner.data.scores import AccuracyFold, DeterminationFold
 from bochner.data.sources import Block, Source, default_rows, joined, merged, regroup
@@ -165,7 +166,7 @@ def is_blocks(value: Any) -> bool:
 
 
 def _concatenated(blocks: Sequence[Any]) -> Any:
-    return dd.dispatch.concat(list(blocks)) if hasattr(blocks[0], "columns") else np.concatenate(blocks)
+    return dd.dispatch.concat(list(blocks)) if is_frame(blocks[0]) else np.concatenate(blocks)
 
 
 # -- the source ------------------------------------------------------------------------------------------------------
@@ -537,7 +538,7 @@ def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any
 def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
     """Load rows to fit a transformer on: all if they are few, else a sample with the row of largest norm."""
     source = dask_source(Execution.of(model), X, y)
-    seed = getattr(model, "random_state", None)
+    seed = vars(model).get("random_state")
     key = Key(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
     block = source.sample_with_longest(_FIT_ROWS, key.child("features"))
     if source.feature_names is None:
@@ -627,7 +628,6 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     source = checked_source(model, X, y, sample_weight, reset=False)
     _check_ready(model)
     model = lightened(model)
-    if hasattr(model, "feature_names_in_"):  # the names were checked above; blocks have none
-        del model.feature_names_in_
+    vars(model).pop("feature_names_in_", None)  # the names were checked above; blocks have none
     fold: Any = (AccuracyFold if is_classifier(model) else DeterminationFold)(Predictions(model))
     return float(fold.score(source.fold(fold)))

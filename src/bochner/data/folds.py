@@ -71,13 +71,8 @@ class StatisticsFold(Fold):
     runs_on_device: ClassVar[bool] = True
 
     def zero(self) -> RidgeStatistics:
-        made = RidgeStatistics(
-            self.n_components,
-            self.n_targets,
-            with_gram=self.with_gram,
-            precision=self.precision,
-            penalty=self.penalty,
-        )
+        m, k, precision, penalty = self.n_components, self.n_targets, self.precision, self.penalty
+        made = RidgeStatistics(m, k, with_gram=self.with_gram, precision=precision, penalty=penalty)
         made.digest = RowDigest() if self.digested else None
         return made
 

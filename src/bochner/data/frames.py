@@ -13,8 +13,22 @@ from bochner.data.arrow import batch_table
 
 def is_frame(X: object) -> bool:
     """Return True for a pandas, polars or Arrow table, or one of a derived class, such as a GeoDataFrame."""
-    libraries = {kind.__module__.split(".")[0] for kind in type(X).__mro__}
-    return not libraries.isdisjoint(("pandas", "polars", "pyarrow")) and len(getattr(X, "shape", ())) == 2
+    return _is_of(X, "pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
+
+
+def _is_of(X: object, *libraries: str) -> bool:
+    """Return True if X is of a class of one of these libraries, or of a class derived from one."""
+    return any(kind.__module__.split(".")[0] in libraries for kind in type(X).__mro__)
+
+
+def _columns(X: Any) -> list[Any]:
+    """Return the names of the columns of a frame."""
+    return list(X.column_names if _is_of(X, "pyarrow") else X.columns)
+
+
+def _select(X: Any, names: list[Any]) -> Any:
+    """Return some columns of a frame."""
+    return X.select(names) if _is_of(X, "polars", "pyarrow") else X[names]
 
 
 def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -22,7 +36,7 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
     A list of as many strings as there are rows holds labels, unless all of them are columns.
     """
-    names = list(getattr(X, "column_names", None) or X.columns) if is_frame(X) else []
+    names = _columns(X) if is_frame(X) else []
     taken: list[str] = []
 
     def values(role: str, value: Any) -> Any:
@@ -38,13 +52,11 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             if name not in names:
                 raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
             taken.append(name)
-        columns = X.select(value) if several and hasattr(X, "select") else X[value]
-        return np.asarray(columns.to_numpy() if hasattr(columns, "to_numpy") else columns)
+        return np.asarray(_select(X, value) if several else X[value])
 
     y, sample_weight = values("y", y), values("sample_weight", sample_weight)
     if taken:
-        rest = [name for name in names if name not in taken]
-        X = X.select(rest) if hasattr(X, "select") else X[rest]
+        X = _select(X, [name for name in names if name not in taken])
     return X, y, sample_weight
 
 
@@ -54,7 +66,7 @@ def as_table(X: Any) -> Any:
         return batch_table(X)
     first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
     records = isinstance(first, dict) and not scipy.sparse.issparse(X)  # SciPy's DOK format is a dictionary
-    if records or getattr(getattr(X, "dtype", None), "names", None):
+    if records or (isinstance(X, np.ndarray) and X.dtype.names):
         raise ValueError("X holds records; make a frame of them: pandas.DataFrame(X).")
     if type(X).__name__ == "LazyFrame":
         raise ValueError("X is a LazyFrame, whose rows are not in memory; pass X.collect().")
@@ -67,7 +79,7 @@ def check_names(X: Any) -> None:
     """Refuse a frame with two columns of one name: they could not be told apart in `predict`."""
     if not is_frame(X):
         return
-    names = list(getattr(X, "column_names", None) or X.columns)
+    names = _columns(X)
     twice = {name: names.count(name) for name in names} if len(set(names)) < len(names) else {}
     for name, count in twice.items():
         if count > 1:
@@ -76,6 +88,6 @@ def check_names(X: Any) -> None:
 
 def take_rows(X: Any, rows: Array) -> Any:
     """Return some rows of a frame or an array."""
-    if hasattr(X, "iloc"):
+    if _is_of(X, "pandas"):
         return X.iloc[rows]
-    return X.take(rows) if hasattr(X, "column_names") else X[rows]
+    return X.take(rows) if _is_of(X, "pyarrow") else X[rows]

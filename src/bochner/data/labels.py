@@ -163,7 +163,7 @@ class SignSource(MappedSource):
     """
 
     def __init__(self, source: Source, labels: Labels) -> None:
-        super().__init__(source.mapped(labels), lambda block: block)
+        super().__init__(source.mapped(labels))
         self.n_classes = len(labels.classes)
 
     @property

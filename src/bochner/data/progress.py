@@ -91,18 +91,7 @@ def show(text: str, enabled: bool) -> None:
 
 @contextmanager
 def saying(kept: Callable[[], str]) -> Iterator[None]:
-    """Give the KeyboardInterrupt of Ctrl-C a message about what was kept, unless it has one.
-
-    Examples
-    --------
-    >>> from bochner.data.progress import saying
-    >>> try:
-    ...     with saying(lambda: "nothing was kept"):
-    ...         raise KeyboardInterrupt
-    ... except KeyboardInterrupt as interruption:
-    ...     print(interruption)
-    nothing was kept
-    """
+    """Give the KeyboardInterrupt of Ctrl-C a message about what was kept, unless it has one."""
     try:
         yield
     except KeyboardInterrupt as interruption:

@@ -426,9 +426,9 @@ def _filled(stream: Iterable[object]) -> Iterator[tuple[str, list[str] | None, B
 
 def in_file(X: object) -> bool:
     """Return True if an array, or the one that it is a view of, is a file mapped to memory."""
-    while X is not None and not isinstance(X, np.memmap):
-        X = getattr(X, "base", None)
-    return X is not None
+    while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
+        X = X.base
+    return isinstance(X, np.memmap)
 
 
 def _touched(block: Block) -> Block:
@@ -442,12 +442,6 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the items of an iterator while a thread makes the next one, and no more.
 
     An error of the iterator is raised when its item is asked for.
-
-    Examples
-    --------
-    >>> from bochner.data.sources import read_ahead
-    >>> list(read_ahead(iter("abc")))
-    ['a', 'b', 'c']
     """
     end: Any = object()
     with ThreadPoolExecutor(1) as reader:  # leaving it waits for the item that is being made
@@ -562,30 +556,11 @@ def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block
 
 
 class MappedSource(Source):
-    """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
+    """The rows of another source in this process, every block passed through a function; see `Source.mapped`."""
 
-    Parameters
-    ----------
-    source : Source
-    function : callable
-        Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.data.sources import ArraySource, Block, MappedSource
-    >>> source = ArraySource(np.zeros((3, 2)), np.array(["a", "b", "a"]))
-    >>> coded = MappedSource(source, lambda block: Block(block.X, (block.y == "a") * 1.0))
-    >>> [block.y.tolist() for block in coded.blocks(2)]
-    [[1.0, 0.0], [1.0]]
-    """
-
-    def __init__(self, source: Source, function: Callable[[Block], Block]) -> None:
-        self.source = source
-        self.function = function
-        self.n_features = source.n_features
-        self.feature_names = source.feature_names
-        self.dtype = source.dtype
+    def __init__(self, source: Source, function: Callable[[Block], Block] = lambda block: block) -> None:
+        self.source, self.function = source, function
+        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bochner.backends import (
-    Array,
-    refuse_mask,
-)
+from bochner.backends import Array, refuse_mask
 from bochner.checks import ConstantModelWarning, warn
 from bochner.ridge.statistics import RidgeStatistics
 

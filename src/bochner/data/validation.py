@@ -40,15 +40,16 @@ def check_budget(estimator: BaseEstimator, tol: float | None = None) -> None:
     """Check `tol` and the limits of a search for the number of components."""
     check_positive("tol", estimator.tol if tol is None else tol)
     check_count("max_components", estimator.max_components)
-    for name in ("max_seconds", "max_bytes"):
-        if getattr(estimator, name) is not None:
-            check_positive(name, getattr(estimator, name))
+    for name, limit in (("max_seconds", estimator.max_seconds), ("max_bytes", estimator.max_bytes)):
+        if limit is not None:
+            check_positive(name, limit)
 
 
 def check_components(estimator: BaseEstimator, name: str = "n_components") -> None:
     """Check a number of components, which may be "auto", and the limits of a search for it."""
-    if not is_auto(getattr(estimator, name), name):
-        check_count(name, getattr(estimator, name))
+    value = vars(estimator)[name]
+    if not is_auto(value, name):
+        check_count(name, value)
     check_budget(estimator)
 
 
@@ -202,7 +203,7 @@ def check_width(estimator: BaseEstimator, n_features: int) -> None:
 
 def check_same_names(estimator: BaseEstimator, names: Sequence[str] | None) -> None:
     """Raise scikit-learn's error for columns with other names, or in another order, than those of `fit`, if named."""
-    fitted = getattr(estimator, "feature_names_in_", None)
+    fitted = vars(estimator).get("feature_names_in_")
     if names is None or fitted is None or list(names) == list(fitted):
         return
     unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
@@ -254,15 +255,11 @@ def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 def _is_plain(estimator: BaseEstimator, X: object) -> bool:
     """Return True if X is valid without conversion, so that scikit-learn's checks, which take 100 µs, are skipped."""
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype.type in FLOATS
-        and len(X) > 0
-        and X.shape[1] == getattr(estimator, "n_features_in_", None)
-        and not hasattr(estimator, "feature_names_in_")
-        and is_moderate(X)
-    )
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in FLOATS or not len(X):
+        return False
+    fitted = vars(estimator)
+    same = X.shape[1] == fitted.get("n_features_in_") and "feature_names_in_" not in fitted
+    return same and is_moderate(X)
 
 
 def usual_rows(X: Array) -> Array:

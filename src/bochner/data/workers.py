@@ -14,6 +14,7 @@ from bochner.backends import Array, DType
 from bochner.data.devices import on_device_if_there
 from bochner.data.execution import Execution
 from bochner.data.folds import Fold
+from bochner.data.frames import is_frame
 from bochner.data.sources import Block, Source, checked_block, positive, regroup
 from bochner.draws.keys import Key
 from bochner.features.maps import FeatureMap
@@ -60,7 +61,7 @@ class Reader:
                 if array is not None and len(array) != shape[0]:
                     raise ValueError(f"{name}: X has {shape[0]} rows and {role} has {len(array)}.")
             X = X.tocsr() if scipy.sparse.issparse(X) else X  # rows of which can be taken
-            X, shape = (X.iloc if hasattr(X, "iloc") else X)[rows], (stop - start, shape[1])
+            X, shape = (X.iloc if is_frame(X) else X)[rows], (stop - start, shape[1])
             y, weight = (None if array is None else array[rows] for array in (y, weight))
         if not shape[0]:
             X = X if scipy.sparse.issparse(X) else np.empty(shape)
@@ -161,8 +162,8 @@ def describe_block(raw: object, names: tuple[list[str] | None, Columns, Columns]
     shape = np.shape(X)
     if len(shape) != 2:
         raise ValueError(f"a block of the dask data has {len(shape)} dimensions; rows and columns were expected.")
-    dtype = np.result_type(*X.dtypes) if hasattr(X, "dtypes") else X.dtype
-    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:], X[:0] if hasattr(X, "iloc") else None
+    dtype, empty = (np.result_type(*X.dtypes), X[:0]) if is_frame(X) else (X.dtype, None)
+    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:], empty
 
 
 def lightened(model: Any) -> Any:
@@ -170,12 +171,11 @@ def lightened(model: Any) -> Any:
     model = copy.copy(model)
     if "_fit" in vars(model):
         model._fit = model._fit.without_sums()
-    elif hasattr(model, "statistics_"):
+    elif "statistics_" in vars(model):
         model.statistics_ = model.statistics_.without_gram()
-    if hasattr(model, "ridge_"):
+    if "ridge_" in vars(model):
         model.ridge_ = lightened(model.ridge_)
-    if hasattr(model, "labels_"):
-        del model.labels_
+    vars(model).pop("labels_", None)
     return model
 
 

@@ -10,14 +10,8 @@ import scipy.linalg
 from bochner.backends import Array
 from bochner.checks import check_count, check_positive
 from bochner.draws.keys import Key, Seed
-from bochner.ridge.matrices import (
-    Matrix,
-    MatrixLike,
-    as_square,
-    check_symmetric,
-    in_units_with,
-    orthonormal,
-)
+from bochner.draws.linear_maps import PSDOperator
+from bochner.ridge.matrices import Matrix, MatrixLike, as_square, check_symmetric, in_units_with, orthonormal
 from bochner.ridge.reports import Estimate, Report
 
 N_PROBES = 10  # random vectors that norms are estimated from
@@ -121,7 +115,7 @@ def nystrom_preconditioner(
     >>> helped < plain / 4
     True
     """
-    precision = getattr(A, "precision", np.float64)  # of its products, whatever they are stored in
+    precision = A.precision if isinstance(A, PSDOperator) else np.float64  # of its products, however it is stored
     A = as_square(A)
     n = A.shape[0]
     alpha = check_positive("alpha", alpha, advice="Without it, use lstsq or conjugate_gradient.")
