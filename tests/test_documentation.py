@@ -13,6 +13,7 @@ import pytest
 import bochner
 from bochner import landmarks, sketches
 from bochner import sampling as rows
+from bochner.estimators.parameters import DESCRIPTIONS
 from bochner.newton import losses
 from bochner.ridge import solvers
 
@@ -272,3 +273,18 @@ def test_the_reference_is_complete():
     assert not [name for name, (thing, _) in SHOWN.items() if inspect.ismodule(thing)]
     for name in SHOWN:
         assert not any(part.startswith("_") for part in name.split(".")), f"{name} is internal"
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_a_parameter_that_many_have_is_described_in_the_same_words(name):
+    """A limit or a device that cannot be None is a parameter of its own."""
+    entry = re.compile(rf"^{name} : (.*)\n((?: +\S.*\n?)+)", re.MULTILINE)
+    own, found = name in ("device", "max_seconds", "max_bytes"), {}
+    for path in (ROOT / "src" / "bochner").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                for kind, words in entry.findall(ast.get_docstring(node) or ""):
+                    if "None" in kind or not own:
+                        found[f"{path.name}: {node.name}"] = " ".join(words.split())
+    assert len(found) >= 2
+    assert [place for place, words in found.items() if not f"{words} ".startswith(f"{DESCRIPTIONS[name]} ")] == []

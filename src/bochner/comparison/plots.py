@@ -52,7 +52,7 @@ def plot_intervals(
     n_functions : int, default=0
         Number of functions drawn from the posterior of a Gaussian process of one column.
     random_state : int, RandomState, Generator or None
-        Seed of the functions.
+        Seed of everything random: an int gives the same result every time.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on. None for a new figure.
 

@@ -27,7 +27,7 @@ def fwht(
     out : ndarray, optional
         Where to write, of the shape of X and its type (float64 unless X is float32); ``out=X`` transforms in place.
     n_jobs : int or None
-        Threads; None uses every core. Results do not depend on it.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set. Results do not depend on it.
 
     Returns
     -------

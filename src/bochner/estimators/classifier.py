@@ -100,17 +100,17 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         rows. Features of all rows are kept in memory between passes if they take at most 512 MB and half of max_bytes;
         otherwise they are computed again, block by block.
     block_size : int or None
-        Rows in a block; None fits blocks of features into the cache.
+        Rows in a block. None for blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
-        Of features and sums; see `KernelRidge`.
+        Precision of computations with float32 data. See `KernelRidge`.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. See `KernelRidge`.
     checkpoint : path or None
         For the squared loss; see `KernelRidge`.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
     verbose : int, default=0
-        1 shows the rate and the time left on a terminal.
+        Above zero, a terminal shows progress.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
 

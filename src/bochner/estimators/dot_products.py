@@ -50,7 +50,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class MonomialFeatures(FeatureTransformer):
         As in `MaclaurinFeatures`. An infinite series ends where the rest is below 1e-12 of the kernel's largest value
         on the data of `fit`.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------
@@ -227,7 +227,7 @@ class TensorSketchFeatures(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
-        Threads; None uses every core (or OMP_NUM_THREADS).
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------

@@ -80,7 +80,8 @@ def exact_kernel_ridge(
     tol : float
         Where conjugate gradients stop: the norm of the residual, as a share of that of the right-hand side.
     device : str or None
-        "cuda", "cuda:1", …: where kernel values are computed, in the precision of X. None is the host.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. Kernel values have the precision of
+        X.
 
     Examples
     --------

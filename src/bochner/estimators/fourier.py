@@ -82,17 +82,18 @@ class FourierFeatures(AdaptiveTransformer):
     max_components : int, default=16384
         Limit for ``n_components="auto"``. A ConvergenceWarning says what was reached if `tol` was not.
     max_seconds : float or None, default=None
-        Another: approximate duration of the search.
+        Approximate time limit of the search, in seconds. None for no limit.
     max_bytes : float or None, default=None
-        Another: bytes of the features of the rows given to `fit`.
+        Memory limit, in bytes. None for no limit. It applies to the features of the rows given to `fit`.
     precision : {"full", "fast"}, default="full"
-        "full" is the precision of the data's dtype. "fast" lets a GPU keep 11 bits of float32 data in dense phases,
-        with errors of about 2e-4 |phase|, in half the time on an H200. It has no effect elsewhere.
+        Precision of computations with float32 data. "full" is the precision of the data's dtype. "fast" lets a GPU keep
+        11 bits of float32 data in dense phases, with errors of about 2e-4 |phase|, in half the time on an H200. It has
+        no effect elsewhere.
     random_state : int, RandomState, Generator or None
-        The same integer gives the same features for any block size, thread count and device; more components extend
-        the same draw.
+        Seed of everything random: an int gives the same result every time. Features do not depend on block size, thread
+        count and device, and more components extend the same draw.
     n_jobs : int or None
-        Threads; None uses every core (or OMP_NUM_THREADS).
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------
@@ -281,7 +282,7 @@ class AdditiveChi2Features(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
-        For random frequencies only.
+        Seed of everything random: an int gives the same result every time. Only random frequencies use it.
 
     Attributes
     ----------

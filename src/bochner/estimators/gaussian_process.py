@@ -94,17 +94,18 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows, or of a
         sample of 20,000, is at most `tol`.
     block_size : int or None
-        Rows in a block; None chooses blocks whose features fit into the cache.
+        Rows in a block. None for blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
-        Of features and sums; see `KernelRidge`.
+        Precision of computations with float32 data. See `KernelRidge`.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
-        there; means and standard deviations are computed there too. The fitted model is kept in host memory: it can be
-        pickled, and predicts on machines without a GPU. Functions are drawn on the host.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. Features and sums of data in host
+        memory are computed there with torch, the system is solved there, and so are means and standard deviations. The
+        fitted model is kept in host memory: it can be pickled, and predicts on machines without a GPU. Functions are
+        drawn on the host.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
     verbose : int, default=0
-        1 shows the rate and the time left on a terminal.
+        Above zero, a terminal shows progress.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
 

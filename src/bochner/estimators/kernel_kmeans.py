@@ -59,13 +59,13 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
         until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
         or of a sample of 20,000, is at most `tol`.
     block_size : int or None
-        Rows in a block; None chooses blocks whose features fit into the cache.
+        Rows in a block. None for blocks whose features fit into the cache.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. See `KernelRidge`.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
     verbose : int, default=0
-        1 shows the rate and the time left on a terminal.
+        Above zero, a terminal shows progress.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
 

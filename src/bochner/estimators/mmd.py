@@ -79,7 +79,7 @@ def mmd_test(
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     device : str or None
-        "cuda", "cuda:1", …: where features and their sums are computed. None is the host.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are.
 
     Returns
     -------

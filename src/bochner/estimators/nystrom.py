@@ -60,16 +60,16 @@ class NystromFeatures(AdaptiveTransformer):
         tol. A warning says so if n_components are not enough. The trace error is an upper bound of the relative
         Frobenius error that `tol` means for random features. With ``n_components="auto"``, None means 0.05.
     precision : {"full", "fast"}, default="full"
-        For float32 rows. With "full" landmarks and features are those of float64 rows: kernel values are computed in
-        float64 where rounding to float32 would be visible in the features. "fast" computes in float32 and drops the
-        landmarks that are then combinations of others: fewer components and half the time for smooth kernels, but
-        another approximation.
+        Precision of computations with float32 data. With "full" landmarks and features are those of float64 rows:
+        kernel values are computed in float64 if rounding to float32 would be visible in the features. "fast" computes
+        in float32 and drops the landmarks that are then combinations of others: fewer components and half the time for
+        smooth kernels, but another approximation.
     max_components : int, default=16384
         Limit for ``n_components="auto"``. A ConvergenceWarning says what was reached if `tol` was not.
     max_seconds : float or None, default=None
-        Another: approximate duration of the search.
+        Approximate time limit of the search, in seconds. None for no limit.
     max_bytes : float or None, default=None
-        Another: bytes of the features of the rows given to `fit`.
+        Memory limit, in bytes. None for no limit. It applies to the features of the rows given to `fit`.
     variant : str or NystromVariant, default="projection"
         How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
         several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted"
@@ -79,7 +79,7 @@ class NystromFeatures(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
-        Threads; None uses every core (or OMP_NUM_THREADS).
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------

@@ -14,6 +14,18 @@ from sklearn.base import BaseEstimator
 
 from bochner.displays import Written
 
+# How docstrings begin to describe a parameter that many estimators and functions have; sentences may follow.
+DESCRIPTIONS = {
+    "random_state": "Seed of everything random: an int gives the same result every time.",
+    "n_jobs": "Number of threads. None for every core, or OMP_NUM_THREADS if that is set.",
+    "verbose": "Above zero, a terminal shows progress.",
+    "device": '"cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are.',
+    "block_size": "Rows in a block. None for blocks whose features fit into the cache.",
+    "precision": "Precision of computations with float32 data.",
+    "max_seconds": "Approximate time limit of the search, in seconds. None for no limit.",
+    "max_bytes": "Memory limit, in bytes. None for no limit.",
+}
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters(Written, BaseEstimator):

@@ -54,7 +54,7 @@ class RandomProjection(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
-        Threads; None uses every core (or OMP_NUM_THREADS).
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------
@@ -213,9 +213,10 @@ class CompactFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
-        For the projection, and for `features` if that has no random_state of its own.
+        Seed of everything random: an int gives the same result every time. It is passed to `features` if that has no
+        random_state of its own.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------

@@ -109,29 +109,31 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         reached if `tol` was not. A limit below 256, or below the 2 (n_features + 1) that a linear function needs, also
         leaves too few components to tell what more would learn: the interval of `certificate_` is then unbounded.
     max_seconds : float or None, default=None
-        Another: approximate duration of the search and of the tuning of the length scale.
+        Approximate time limit of the search, in seconds. None for no limit. It includes the tuning of the length scale.
     max_bytes : float or None, default=None
-        Another: bytes of the sums.
+        Memory limit, in bytes. None for no limit. It applies to the sums.
     block_size : int or None
-        Rows in a block; None chooses blocks whose features fit into the cache.
+        Rows in a block. None for blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
-        Precision of features and sums. With "full", predictions for float32 data are those for float64 data to 1e-4 of
-        their spread, on every device. "fast" rounds float32 features to integers on processors that multiply them
-        faster (AVX-512 VNNI): to 8 bits where `alpha` is a number and rounding adds at most a hundredth to it, which
-        moves predictions by at most a tenth of their standard error, and to 13 or 16 bits otherwise. It also drops
-        landmarks that in float32 are indistinguishable from combinations of others, and lets a GPU keep 11 bits of the
-        data in dense phases and round features to 14 bits. `report_` says what rounding added to alpha.
+        Precision of computations with float32 data. With "full", predictions for float32 data are those for float64
+        data to 1e-4 of their spread, on every device. "fast" rounds float32 features to integers on processors that
+        multiply them faster (AVX-512 VNNI): to 8 bits if `alpha` is a number and rounding adds at most a hundredth to
+        it, which moves predictions by at most a tenth of their standard error, and to 13 or 16 bits otherwise. It also
+        drops landmarks that in float32 are indistinguishable from combinations of others, and lets a GPU keep 11 bits
+        of the data in dense phases and round features to 14 bits. `report_` says what rounding added to alpha.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
-        there. The fitted model is kept in host memory: it can be pickled, and predicts on machines without a GPU.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. Features and sums of data in host
+        memory are computed there with torch, and the system is solved there. The fitted model is kept in host memory:
+        it can be pickled, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
         options and data continues from there, with the same result to the last bit; the file is removed at the end.
         Rows that are skipped are checked against a digest in the file, so that other data or options are refused.
     n_jobs : int or None
-        Threads, for features and linear algebra alike; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set. Features and linear algebra use the
+        same threads.
     verbose : int, default=0
-        1 shows the rate and the time left on a terminal.
+        Above zero, a terminal shows progress.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
 

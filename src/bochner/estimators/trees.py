@@ -42,7 +42,7 @@ class KernelFeatures(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
 
     Attributes
     ----------

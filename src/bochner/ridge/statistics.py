@@ -56,7 +56,7 @@ class RidgeStatistics:
     with_gram : bool, default=True
         False keeps everything except the m × m sum, for solvers that need products only.
     precision : {"full", "fast"}, default="full"
-        Of products of float32 features; those of float64 features are float64.
+        Precision of computations with float32 data. It applies to products of features.
     penalty : float or None, default=None
         The least penalty that the sums will be solved with, divided by the number of rows; None where it is not known
         yet.

@@ -371,13 +371,13 @@ class TabularRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, Table
         twice as long (and more than 15 seconds): then there are fewer steps, smaller leaves and fewer members, and
         `report_` says so.
     device : str or None, default=None
-        "cuda" to learn and predict on a GPU, with larger leaves; None for the CPU.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. Leaves are larger on a GPU.
     n_jobs : int or None, default=None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
     random_state : int, RandomState instance or None, default=None
         Seed of everything random: an int gives the same result every time.
     verbose : int, default=0
-        Above zero: show a line of progress on a terminal.
+        Above zero, a terminal shows progress.
 
     Attributes
     ----------
@@ -503,13 +503,13 @@ class TabularClassifier(DistributedScore, ClassifierMixin, TableModel):
     max_seconds : float, default=60.0
         Time for which sizes are planned, as for `TabularRegressor`.
     device : str or None, default=None
-        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are. Leaves are larger on a GPU.
     n_jobs : int or None, default=None
-        Threads; None uses every core.
+        Number of threads. None for every core, or OMP_NUM_THREADS if that is set.
     random_state : int, RandomState instance or None, default=None
         Seed of everything random: an int gives the same result every time.
     verbose : int, default=0
-        Above zero: a line of progress, on a terminal.
+        Above zero, a terminal shows progress.
 
     Attributes
     ----------

@@ -116,7 +116,7 @@ class TableTask:
     deadline : Deadline
     progress : Progress
     device : str or None
-        Where metrics are learned and leaves fitted.
+        "cuda" (or "cuda:1", …) computes on a GPU. None computes where the data are.
     workers : Execution or None
         If given, leaves are fitted by the workers of a Dask client.
     """

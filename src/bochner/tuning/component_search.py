@@ -31,7 +31,7 @@ class Budget:
     deadline : Deadline
         How long the search may take, approximately.
     max_bytes : float or None
-        The most memory that the components may need.
+        Memory limit, in bytes. None for no limit. It applies to the components.
     bytes_for : callable
         The memory that a given number of components needs, in bytes; it must grow with the number.
     ceiling : int or None

@@ -128,7 +128,7 @@ def search_metric(
     deadline : Deadline
         When to stop and return the best metric found.
     verbose : int
-        1 names the stage on a terminal.
+        Above zero, a terminal shows progress.
 
     Examples
     --------

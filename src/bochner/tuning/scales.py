@@ -139,7 +139,7 @@ def tune_length_scale(
     deadline : Deadline
         When to stop and return the best scale found so far, or the one the search starts from if none has been tried.
     verbose : int
-        1 shows on a terminal how many scales have been tried.
+        Above zero, a terminal shows progress.
 
     Examples
     --------
