@@ -22,7 +22,7 @@ _PARTS = ("time", "month", "weekday", "hour")
 
 
 def raw_columns(X: Any) -> list[tuple[str, Array]]:
-    """The columns of a frame or an array: ("number", floats), ("category", texts or None) or ("date", seconds)."""
+    """Return the columns of a table: ("number", floats), ("category", texts or None) or ("date", seconds)."""
     if is_frame(X):
         names = list(getattr(X, "column_names", None) or X.columns)
         return [_raw(_values(X, name, i), name) for i, name in enumerate(names)]
@@ -48,7 +48,7 @@ def comparable(raw: list[tuple[str, Array]]) -> Array:
 
 
 def _values(X: Any, name: Any, index: int) -> Array:
-    """One column of a frame as an array; gaps are NaN, NaT or None."""
+    """Return one column of a frame as an array; gaps are NaN, NaT or None."""
     if hasattr(X, "iloc"):
         column = X.iloc[:, index]
         kind = getattr(column.dtype, "kind", "O")
@@ -119,7 +119,7 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
 
 
 def find_gaps(values: Array) -> Array:
-    """Where objects are None, NaN, NaT or NA."""
+    """Return where objects are None, NaN, NaT or NA."""
     return np.array([_is_gap(value) for value in values], dtype=bool)
 
 
@@ -131,7 +131,7 @@ def _texts(values: Array) -> Array:
 
 
 def _in_utc(value: Any) -> Any:
-    """A date without its time zone: the same moment is the same number in every zone, and in every kind of frame."""
+    """Return a date without its time zone: a moment is the same number in every zone and every kind of frame."""
     aware = isinstance(value, datetime.datetime) and value.tzinfo is not None
     return value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value
 
@@ -157,7 +157,7 @@ def _is_decimal(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """The text of a level; 3 and 3.0 are the same level."""
+    """Return the text of a level; 3 and 3.0 are the same level."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -166,7 +166,7 @@ def _text(value: Any) -> str:
 
 
 def _number(text: str) -> float:
-    """The value of a text that is a finite number; NaN for any other."""
+    """Return the value of a text that is a finite number; NaN for any other."""
     try:
         value = float(text)
     except ValueError:
@@ -228,7 +228,7 @@ class Column:
         return made + (self.gaps and self.plan in ("number", "parts"))
 
     def encode(self, kind: str, values: Array) -> Array:
-        """The numbers of new values, (n, width)."""
+        """Return the numbers of new values, (n, width)."""
         if self.plan == "left out":
             return np.empty((len(values), 0))
         if self.kind == "category":
@@ -273,7 +273,7 @@ class Column:
         return texts
 
     def codes(self, values: Array) -> Array:
-        """The index of each value among the levels; len(levels) for a value that is not among them."""
+        """Return the index of each value among the levels; len(levels) for a value that is not among them."""
         place = {level: i for i, level in enumerate(self.levels.tolist())}
         return np.array([place.get(_GAP if value is None else value, len(place)) for value in values], dtype=np.intp)
 
@@ -290,7 +290,7 @@ _GAP = "\0gap"  # the level of a gap; no text in a table is equal to it
 
 
 def _part(name: str, seconds: Array) -> Array:
-    """A part of dates, as a number."""
+    """Return a part of dates, as a number."""
     if name == "time":
         return seconds
     days = np.floor(seconds / _DAY)
@@ -304,7 +304,7 @@ def _part(name: str, seconds: Array) -> Array:
 
 
 def plan_column(name: Any, kind: str, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
-    """How a column becomes numbers, and the numbers for these rows; a row of weight two counts as two rows.
+    """Decide how a column becomes numbers, and return those of these rows; a row of weight two counts as two rows.
 
     If the numbers are mean targets, those of each row are computed from other rows, so that its own target is not used.
     """
@@ -360,7 +360,7 @@ def _stacked(n: int, parts: Sequence[Array]) -> Array:
 
 
 def _median(values: Array, weight: Array) -> float:
-    """The value with half of the weight on either side."""
+    """Return the value with half of the weight on either side."""
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     at, after = np.searchsorted(below, below[-1] / 2.0 * np.array([1.0 - 1e-12, 1.0 + 1e-12]))

@@ -127,7 +127,7 @@ class TableModel(BaseEstimator):
         return self.report_.held_out
 
     def _check_columns(self, X: Any, *, reset: bool) -> Any:
-        """A frame as it is, anything else as an array, after checks of the number and names of columns."""
+        """Return a frame as it is, anything else as an array, after checks of the number and names of columns."""
         if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > POLICY.sparse_columns:
             raise ValueError(
                 f"X is sparse and has {X.shape[1]} columns; models of tables take up to {POLICY.sparse_columns}, as "
@@ -288,7 +288,7 @@ class TableModel(BaseEstimator):
 
     @property
     def _divider(self) -> Member:
-        """The member with the most leaves."""
+        """Return the member with the most leaves."""
         return max(self._members, key=lambda member: member.model.tree.n_leaves)
 
     def _by_column(self, weights: Array) -> Array:
@@ -300,7 +300,7 @@ class TableModel(BaseEstimator):
         return np.bincount(owner, weights, minlength=len(widths))
 
     def summary(self) -> Summary:
-        """What was chosen, how certain that is, and how long the fit took: a table in a terminal or notebook."""
+        """Return what was chosen, how certain that is, and how long the fit took: a table in a terminal or notebook."""
         check_is_fitted(self)
         plans = self.report_.columns
         left_out = sum(why.startswith("left out") for why in plans.values())
@@ -315,7 +315,7 @@ class TableModel(BaseEstimator):
         return Summary(headline, {name: fact for name, fact in facts.items() if fact})
 
     def numbers_of(self, X: Any) -> Array:
-        """The columns as numbers, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
+        """Return the columns as numbers, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
         return self._encode(raw_columns(self._check_columns(X, reset=False)))
 
@@ -588,7 +588,7 @@ class TabularClassifier(DistributedScore, ClassifierMixin, TableModel):
 
     @map_dask_blocks
     def predict(self, X: Any) -> Array:
-        """The likeliest class of each row of X."""
+        """Return the likeliest class of each row of X."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 

@@ -52,7 +52,7 @@ class Tree:
         return int(np.count_nonzero(self.columns < 0))
 
     def leaves(self, X: Array) -> Array:
-        """The number of the leaf of each row, (n,)."""
+        """Return the number of the leaf of each row, (n,)."""
         nodes = np.zeros(len(X), dtype=np.intp)
         active = np.arange(len(X)) if self.columns[0] >= 0 else np.arange(0)
         while len(active):
@@ -123,7 +123,7 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
 def _divided(
     X: Array, own: Array, lent: Array, weights: Array, overlap: float
 ) -> tuple[int, float, list[tuple[Array, Array]]] | None:
-    """Where a node is cut, and the rows of both sides, own and lent; None if its own rows are all equal."""
+    """Return where to cut a node, and the rows of both sides, own and lent; None if its own rows are all equal."""
     found = _cut(X, own, weights)
     if found is None:
         return None
@@ -139,7 +139,7 @@ def _divided(
 
 
 def _smallest(values: Array, count: int) -> Array:
-    """Where the smallest of some numbers are; of equal ones the first."""
+    """Return the indices of the `count` smallest values; ties go to the first."""
     if not 0 < count < len(values):
         return np.arange(max(0, min(count, len(values))))
     limit = np.partition(values, count - 1)[count - 1]
@@ -149,7 +149,7 @@ def _smallest(values: Array, count: int) -> Array:
 
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
-    """The column and the value at which to cut some rows, or None if they are all equal."""
+    """Return the column and the value at which to cut some rows, or None if they are all equal."""
     few = X[rows[:: max(1, len(rows) // POLICY.spread_rows)]]
     spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
@@ -163,7 +163,7 @@ def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
 
 
 def _halves(values: Array) -> tuple[float, float]:
-    """Where to cut into sides as equal as possible, and the share of the smaller side: zero if all values are equal."""
+    """Find a cut into sides as equal as possible, and the share of the smaller side: zero if all values are equal."""
     middle = (len(values) - 1) // 2
     median = np.partition(values, middle)[middle]
     cuts = []
@@ -217,7 +217,7 @@ class LocalModel:
         return int(self.intercepts.shape[1])
 
     def leaf(self, number: int) -> Leaf:
-        """The model of one leaf."""
+        """Return the model of one leaf."""
         part = slice(int(self.starts[number]), int(self.starts[number + 1]))
         return Leaf(self.points[self.rows[part]], self.coefficients[part], self.intercepts[number])
 
@@ -243,7 +243,7 @@ class LocalModel:
 
 
 def placed(array: Array, device: str | None) -> Any:
-    """The array in row order in host memory, or a copy of it on a device."""
+    """Return the array in row order in host memory, or a copy of it on a device."""
     return np.ascontiguousarray(array) if device is None else open_device(device).tensor_on(device, array)
 
 
@@ -290,7 +290,7 @@ def fit_leaf(
 
 
 def _are_equal(X: Array, rows: Array) -> bool:
-    """Whether rows are all equal; the first and the last tell for almost all that are not."""
+    """Return True if rows are all equal; the first and the last tell for almost all that are not."""
     return bool((X[rows[-1]] == X[rows[0]]).all() and (X[rows] == X[rows[0]]).all())
 
 
@@ -306,7 +306,7 @@ def fit_leaves(
     workers: Execution | None = None,
     done: Callable[[int], None] = lambda rows: None,
 ) -> tuple[LocalModel, Array]:
-    """An exact model in every leaf, and the leave-one-out errors (n, k) of each row in the leaf it falls in.
+    """Fit an exact model in every leaf, and return the leave-one-out errors (n, k) of each row in the leaf it falls in.
 
     Without a row that is alone in its leaf the leaf has no model: the row is predicted by the mean of all others.
 

@@ -35,7 +35,7 @@ class Link:
 
 
 def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
-    """The slope, bend and levels of least log loss on leave-one-out scores; weights have mean one.
+    """Fit the slope, bend and levels of least log loss on leave-one-out scores; weights have mean one.
 
     Targets are smoothed by one row (Platt 1999), so that the slope is finite even if the classes are separable.
     """

@@ -48,11 +48,11 @@ class Member:
         return self.model.predict(self.scaling(A), device)
 
     def leaves(self, A: Array) -> Array:
-        """The leaves that rows fall in."""
+        """Return the leaves that rows fall in."""
         return self.model.tree.leaves(self.scaling(A))
 
     def homes(self, n: int) -> Array:
-        """The leaves that the n rows of `fit` fall in; a model of several leaves is made of these rows."""
+        """Return the leaves that the n rows of `fit` fall in; a model of several leaves is made of these rows."""
         tree = self.model.tree
         return np.zeros(n, dtype=np.intp) if tree.n_leaves == 1 else tree.leaves(self.model.points)
 
@@ -370,7 +370,7 @@ def fit_globally(
     device: str | None = None,
     random_state: int | None = None,
 ) -> tuple[LocalModel, Array]:
-    """A model of all rows with some of them as landmarks, as a tree of one leaf, and its leave-one-out errors (n, k).
+    """Fit a model of all rows, with some of them as landmarks, and return its leave-one-out errors (n, k) as well.
 
     It averages noise over all rows, where the model of a leaf has its own rows alone. It is not the model that users
     fit, so that `partial_fit` is called, which does not warn if it is no better than a constant.
@@ -422,7 +422,7 @@ class Sample:
 
 
 def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sample, Sample, Sample]:
-    """A small sample, a larger one that contains it, and a third of other rows, as large as the second.
+    """Draw a small sample, a larger one that contains it, and a third of other rows, as large as the second.
 
     Rows are ordered by exponential random times with their weights as rates, so that heavy ones tend to come first, and
     each represents one over its probability of being sampled (Efraimidis & Spirakis 2006; Horvitz & Thompson 1952).

@@ -50,7 +50,7 @@ class Plan:
 def make_plan(
     n: int, d: int, *, n_members: int, leaf_size: int | None, max_seconds: float, on_device: bool = False
 ) -> Plan:
-    """The largest sizes for n rows of d numbers that fit into the time; a given leaf size is kept."""
+    """Choose the largest sizes for n rows of d numbers that fit into the time; a given leaf size is kept."""
     speed = POLICY.device_operations if on_device else POLICY.operations
     learning_speed = POLICY.device_operations if on_device else POLICY.learning_operations
     sizes = (POLICY.device_leaf_sizes if on_device else ()) + POLICY.leaf_sizes
@@ -81,7 +81,7 @@ def make_plan(
 
 
 def overlap(n: int, leaf_size: int) -> float:
-    """The share of the rows on the other side of each cut that leaves learn from.
+    """Return the share of the rows on the other side of each cut that leaves learn from.
 
     A cut leaves (1 + share) / 2 of the rows on each side: all leaves together have (1 + share)^cuts times the rows.
     """
@@ -90,7 +90,7 @@ def overlap(n: int, leaf_size: int) -> float:
 
 
 def smaller_leaves(size: int, n: int, seconds: float, rows: int, left: float) -> int:
-    """The leaf size for n rows that fits into `left` seconds, if an exact model of `rows` rows takes `seconds`."""
+    """Choose a leaf size for n rows that takes `left` seconds, if an exact model of `rows` rows takes `seconds`."""
 
     def total(size: int) -> float:
         return seconds * (min(size, n) / rows) ** 3 * max(1.0, n * POLICY.planned_growth / size)

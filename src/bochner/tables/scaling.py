@@ -50,12 +50,12 @@ class Scaling:
 
 
 def row_products(A: Array, B: Array) -> Array:
-    """A B, computed row by row: the result for a row does not depend on the other rows, to the last bit."""
+    """Return A B, computed row by row: the result for a row does not depend on the other rows, to the last bit."""
     return np.asarray(np.einsum("ij,jk->ik", A, B))
 
 
 def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
-    """The scaling of columns: by standard deviations, or by ranks for columns with more than two values.
+    """Return the scaling of columns: by standard deviations, or by ranks for columns with more than two values.
 
     A row of weight two counts as two rows.
     """
@@ -87,7 +87,7 @@ def _knots_and_ranks(column: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _centre_and_size(column: Array, weight: Array) -> tuple[float, float]:
-    """The mean of a column and its standard deviation; its largest value if that is zero up to rounding."""
+    """Return the mean of a column and its standard deviation; its largest value if that is zero up to rounding."""
     top = float(np.abs(column).max()) or 1.0  # squares of 1e200 overflow, those of 1e-200 underflow
     small = column / top
     centre = float(np.average(small, weights=weight))

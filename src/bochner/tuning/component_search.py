@@ -58,7 +58,7 @@ class Budget:
 
     @property
     def most(self) -> int:
-        """The most components that may be tried; at least 1."""
+        """Return the most components that may be tried; at least 1."""
         return max(1, min(self._most_in_any_time, self.affordable()))
 
     @property
@@ -155,7 +155,7 @@ class ComponentSearch:
         return n_components, found
 
     def estimate(self) -> tuple[int, bool]:
-        """A number of components, and whether it suffices, by the sample "search" alone and without a warning."""
+        """Return a number of components, and whether it suffices, by the sample "search" alone, without warning."""
         low, high, enough = self._bracket()
         return self._narrow(low, high, enough), enough
 
@@ -166,7 +166,7 @@ class ComponentSearch:
         return n_components < self.budget.most and not self.budget.deadline.is_late()
 
     def _bracket(self) -> tuple[int, int, bool]:
-        """A number that is too small, a larger one, and whether the larger one suffices."""
+        """Return a number that is too small, a larger one, and whether the larger one suffices."""
         low, high = 0, self._in_steps(self.first)
         error = self.certify(high, "search").high
         while error > self.tol and self._may_add(high):
@@ -193,7 +193,7 @@ class ComponentSearch:
         return high
 
     def _confirm(self, n_components: int) -> tuple[int, Certificate]:
-        """The smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
+        """Return the smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
         finals = {n_components: self.certify(n_components, "final")}
         while len(finals) <= self.repeats and not self.budget.deadline.is_late():
             if POLICY.close * self.tol < finals[n_components].high <= self.tol:
@@ -212,7 +212,7 @@ class ComponentSearch:
         return n_components, found
 
     def _next(self, finals: Mapping[int, Certificate], last: int) -> int:
-        """The number to try next: between one that suffices and one that does not, or where the rate points."""
+        """Return the number to try next: between one that suffices and one that does not, or where the rate points."""
         enough = min((size for size, found in finals.items() if found.high <= self.tol), default=None)
         below = enough or self.budget.most
         short = max((size for size, found in finals.items() if found.high > self.tol and size < below), default=None)

@@ -138,7 +138,7 @@ class RidgeSearch:
 
     def run(self, *, with_penalty: bool = True) -> FittedFeatures:
         """Return the features to use, certified, with a refined penalty if one is asked for."""
-        if self._glance():
+        if self._starts_too_small():
             self.first *= 2
         elif self._has_many_rows:
             self._begin_with_sample()
@@ -180,11 +180,11 @@ class RidgeSearch:
 
     @property
     def _has_many_rows(self) -> bool:
-        """Whether a pass over all rows takes much longer than one over the sample."""
+        """Return True if a pass over all rows takes much longer than one over the sample."""
         n_samples, size = self.source.n_samples, len(self.split.pool)
         return self.uses_landmarks and size >= POLICY.sample_rows and (n_samples is None or n_samples >= 2 * size)
 
-    def _glance(self) -> bool:
+    def _starts_too_small(self) -> bool:
         """Fit half the components of the first model to a quarter of the rows; whether that model would be too small.
 
         If the rows need more than that half, fewer are not tried; if they need far fewer, the first model is smaller.
@@ -208,7 +208,7 @@ class RidgeSearch:
         return too_small
 
     def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
-        """The same search on the rows of a split alone, which ends at `max_components`."""
+        """Return the same search on the rows of a split alone, which ends at `max_components`."""
         rows = ArraySource(split.pool.X, split.pool.y, split.pool.weight)
         search = RidgeSearch(self.spec, rows, self.kernel, self.key, self.budget.deadline, split)
         search.first = min(search.first, max_components)
@@ -223,7 +223,7 @@ class RidgeSearch:
         self.alpha, self.seconds = sample.alpha, sample.seconds
 
     def _first_of_reference(self, n_components: int) -> tuple[FittedFeatures, NestedRidge]:
-        """The first components of the largest model."""
+        """Return the first components of the largest model."""
         fitted, nested = self.fitted[self.references[0].n_requested]
         transformer, statistics = fitted.transformer._truncated(n_components), nested.statistics.first(n_components)
         nested = replace(nested, statistics=statistics, Z=nested.Z[:, :n_components], n_requested=n_components)
@@ -242,14 +242,14 @@ class RidgeSearch:
             return exact_excess_risk(n_components)
         self._enlarge_reference(n_components)
         found = self._measure(n_components, sample)
-        if self._can_vouch:
+        if self._trusts_references:
             return found
-        how = f"{found.how}; so few components as there are here cannot tell what more would learn"
+        how = f"{found.how}; too few components to estimate what a larger model would gain"
         return replace(found, interval=(found.low, math.inf), how=how)
 
     @property
-    def _can_vouch(self) -> bool:
-        """Whether the references tell what they lack: they are exact, or no limit made them smaller than usual.
+    def _trusts_references(self) -> bool:
+        """Return True if the reference models are large enough to trust: exact, or as large as usual.
 
         Models that are all too small for the target predict the same, and seem to lack nothing.
         """
@@ -268,7 +268,7 @@ class RidgeSearch:
         return self.certificates[size]
 
     def _measured_size(self, n_components: int) -> int:
-        """The number of components whose excess is measured: that of the references, unless far fewer suffice."""
+        """Return the components whose excess is measured: those of the references, unless far fewer suffice."""
         if not self.references:
             return n_components
         most = self.references[0].n_requested
@@ -276,7 +276,7 @@ class RidgeSearch:
         return most if taken else n_components
 
     def _is_cheap(self, n_components: int) -> bool:
-        """Whether fitting a model with this many components takes negligible time."""
+        """Return True if fitting a model with this number of components takes negligible time."""
         return n_components <= POLICY.penalty_components and not self._has_many_rows
 
     def _enlarge_reference(self, n_components: int) -> None:
@@ -294,14 +294,14 @@ class RidgeSearch:
         self.seconds = clock.seconds() / (self.references[0].statistics.n_samples * size**2)
 
     def _fit_folds(self, n_components: int) -> list[NestedRidge]:
-        """A model for each fold; the first one chooses the penalty of all."""
+        """Fit a model for each fold; the first one chooses the penalty of all."""
         models: list[NestedRidge] = []
         for fold in self.folds:
             models.append(self._fit_fold(n_components, fold, not models))
         return models
 
     def _fit_fold(self, n_components: int, fold: RowSplit, chooses: bool) -> NestedRidge:
-        """A model of all rows whose features do not depend on the rows that the fold measures."""
+        """Fit a model of all rows whose features do not depend on the rows that the fold measures."""
         rows = fold.measured
         show(f"{n_components:,} components: landmarks", self.spec.verbose > 0)
         found = self.spec.features.fit(fold.others, self.kernel, n_components, self.key, nested=True)
@@ -333,7 +333,7 @@ class RidgeSearch:
         return nested
 
     def _choose_penalty(self, statistics: RidgeStatistics, feature_map: FeatureMap) -> RidgeSolution:
-        """The solution with the best penalty; with many landmarks, chosen with the first of them."""
+        """Return the solution with the best penalty; with many landmarks, chosen with the first of them."""
         if isinstance(feature_map, Nystrom) and feature_map.n_components > POLICY.penalty_components:
             statistics = statistics.first(POLICY.penalty_components)
             feature_map = feature_map.truncated(POLICY.penalty_components)
@@ -341,7 +341,7 @@ class RidgeSearch:
 
 
 def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
-    """A penalty near that of a model with a small leave-one-out error.
+    """Choose a penalty near that of a model with a small leave-one-out error.
 
     Each penalty tried takes a Cholesky factor, which costs less than eigenvectors. Of penalties whose errors do not
     differ significantly, the largest is taken: below some penalty the error of a model with too few components hardly

@@ -50,12 +50,12 @@ class MarginalLikelihood:
         return self.noise_variance / self.amplitude
 
     def noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """The noise variance for each penalty and target, (a, k)."""
+        """Return the noise variance for each penalty and target, (a, k)."""
         squares = spectrum.penalised_squares(alphas)
         return self._noise(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples, spectrum.target_squares)
 
     def _noise(self, squares: Array, alphas: Any, count: float, total: Array) -> Array:
-        """The noise variance: given, alpha times a given amplitude, or the likeliest that is not a rounding error.
+        """Return the noise variance: given, alpha times a given amplitude, or the likeliest above rounding errors.
 
         The least is a share of `total`, the squares of the targets: with none, the amplitude, noise over alpha, of
         targets without noise falls as one over the number of rows, since alpha cannot fall with the noise.
@@ -88,7 +88,7 @@ class MarginalLikelihood:
         return float(evidence[varying].sum()), int(varying.sum())
 
     def grid(self, spectrum: RidgeSpectrum, least: float = POLICY.least_alpha) -> Array:
-        """A grid of penalties, four a decade, wide enough to contain the one of most evidence.
+        """Return a grid of penalties, four a decade, wide enough to contain the one of most evidence.
 
         `least` is that of targets without noise, over the variance of the prior; rounding errors may allow only more.
         If either the noise or the amplitude is given, the grid for the other follows the scale of the targets.
@@ -118,7 +118,7 @@ class MarginalLikelihood:
         return grid[min(int(high_prior.sum()), len(grid) - 1) :]
 
     def best_alpha(self, spectrum: RidgeSpectrum, least: float = POLICY.least_alpha) -> float:
-        """The penalty of most evidence, on the grid with the same `least`."""
+        """Find the penalty of most evidence, on the grid with the same `least`."""
         grid = self.grid(spectrum, least)
         values = -self(spectrum, grid).sum(axis=1)
         i = len(values) - 1 - int(np.argmin(values[::-1]))  # the largest of equally good penalties
@@ -129,7 +129,7 @@ class MarginalLikelihood:
         return float(np.exp(found.x) if found.fun < values[i] else grid[i])
 
     def best_alpha_of_rows(self, Z: Array, Y: Array, weight: Array, rest: Array | None) -> float:
-        """The penalty of most evidence of features Z (n, m), whose rows leave variances `rest` (n,) of the prior out.
+        """Find the penalty of most evidence of features Z (n, m) that leave variances `rest` (n,) of the prior out.
 
         What is left out counts as noise of its row. None: nothing is.
         """
@@ -155,7 +155,7 @@ class MarginalLikelihood:
         return float(np.exp(_line_minimum(loss, np.log(start), low, np.log(grid[-1]))))
 
     def best_scale(self, kernel: Any, X: Array, Y: Array, weight: Array | None) -> Kernel:
-        """The kernel with the length scale of most evidence of all rows, with the exact kernel matrix."""
+        """Find the kernel with the length scale of most evidence of all rows, with the exact kernel matrix."""
 
         def scaled(scale: float) -> Kernel:
             return clone(kernel).set_params(length_scale=float(scale))
@@ -177,7 +177,7 @@ class MarginalLikelihood:
 def _line_minimum(
     loss: Callable[[float], float], start: float, low: float, high: float, *, step: float = math.log(10.0)
 ) -> float:
-    """The minimum of a function of a logarithm.
+    """Minimise a function of a logarithm.
 
     Steps go from the start in both directions until two beyond the best are worse; then it is refined between the
     neighbours of the best.

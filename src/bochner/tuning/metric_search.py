@@ -58,7 +58,7 @@ class ColumnMetric:
         return X.multiply(self.weights).tocsr() if scipy.sparse.issparse(X) else X * self.weights
 
     def scaled(self, scale: float) -> Kernel:
-        """The kernel of unscaled rows that equals the kernel of `rows` with the length scale `scale`."""
+        """Return the kernel of unscaled rows that equals the kernel of `rows` with the length scale `scale`."""
         if self.weights.ndim == 2:
             return with_scales(self.kernel, 1.0).along(self.weights / scale)
         scales = scale / self.weights
@@ -66,17 +66,17 @@ class ColumnMetric:
 
 
 def families_for(metric: str) -> list[StationaryKernel]:
-    """The kernels that ``kernel="auto"`` chooses from, rough to smooth; a full metric needs Euclidean distances."""
+    """Return the kernels of ``kernel="auto"``, rough to smooth; a full metric needs Euclidean distances."""
     return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
 
 
 def chooses_kernel(metric: str, X: Any) -> bool:
-    """Whether ``kernel="auto"`` compares kernels; with ``metric="auto"`` only if rows are many enough."""
+    """Return True if ``kernel="auto"`` compares kernels; with ``metric="auto"`` only if rows are many enough."""
     return metric != "auto" or (learns_scales(metric, X) and X.shape[0] >= 2 * POLICY.sample_rows)
 
 
 def learns_scales(metric: str, X: Any) -> bool:
-    """Whether columns have length scales of their own; with "auto" if they are few enough for the sample."""
+    """Return True if columns have length scales of their own; with "auto" if they are few enough for the sample."""
     if metric != "auto":
         return metric != "isotropic"
     return 1 < X.shape[1] <= POLICY.auto_columns and X.shape[0] >= POLICY.least_rows
@@ -224,7 +224,7 @@ class _MetricProblem:
 
     @property
     def unit(self) -> float:
-        """The root of the mean variance of the columns."""
+        """Return the root of the mean variance of the columns."""
         largest = self.spreads.max()  # no overflow
         return float(largest * np.sqrt(np.mean((self.spreads[self.varying] / largest) ** 2)))
 
@@ -342,7 +342,7 @@ def _from_starts(
 
 
 def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
-    """The share of the variance of Y (n, k) that each column of X (n, d) explains by itself, (d,).
+    """Return the share of the variance of Y (n, k) that each column of X (n, d) explains by itself, (d,).
 
     Each row is predicted by the mean of the other rows with values nearby; shares of columns that say nothing are below
     zero.

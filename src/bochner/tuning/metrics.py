@@ -55,7 +55,7 @@ class LearnedMetric:
 
 
 def with_scales(kernel: StationaryKernel, scales: Any) -> StationaryKernel:
-    """A copy of the kernel with these length scales."""
+    """Return a copy of the kernel with these length scales."""
     return kernel.__class__(**{**kernel.get_params(deep=False), "length_scale": scales})
 
 
@@ -109,7 +109,7 @@ class Criterion(ABC):
         *,
         with_inverse: bool = False,
     ) -> tuple[ExactRidge, Any, Any, Any]:
-        """The fit, with targets, weights and rows in its float type and on its device."""
+        """Return the fit, with targets, weights and rows in its float type and on its device."""
         weight = None if weight is None else np.clip(weight, LEAST_WEIGHT, 1.0 / LEAST_WEIGHT)
 
         def of(Z: Any) -> tuple[ExactRidge, Any, Any, Any]:
@@ -322,7 +322,7 @@ def learn_metric(
 
 
 def mean_distance(kernel: StationaryKernel, X: Any, weight: Array | None = None) -> float:
-    """The mean distance of rows, as the kernel measures it, of some of them; a row of weight w counts as w rows."""
+    """Return the mean distance of some of the rows for a kernel; a row of weight w counts as w rows."""
     step = max(1, len(X) // POLICY.distance_rows)
     few = slice(0, POLICY.distance_rows * step, step)
     pairs = kernel.distances(X[few], X[few])
@@ -339,7 +339,7 @@ def shrink_metric(
     weight: Array | None = None,
     criterion: Criterion = LEFT_OUT,
 ) -> LearnedMetric:
-    """A metric between learned scales and equal ones: the one with the least error on rows that neither was learned on.
+    """Return the mixture of learned and equal scales with the least error on rows that neither was learned on.
 
     With many columns, learned scales overfit the sample. Logarithms of scales and penalty are interpolated.
     """
@@ -362,7 +362,7 @@ def learn_directions(
     criterion: Criterion = LEFT_OUT,
     deadline: Deadline = NO_LIMIT,
 ) -> tuple[Array, LearnedMetric]:
-    """A full metric: U (d, d) and the same kernel on the rows x U, starting from the scales of a learned metric.
+    """Learn a full metric: U (d, d) and the same kernel on the rows x U, starting from the scales of a learned metric.
 
     It has d² parameters where the scales have d, and may overfit the sample: compare the two on rows that neither was
     learned on.
@@ -447,7 +447,7 @@ def _shrunk(
     weight: Array | None,
     criterion: Criterion,
 ) -> tuple[float, LearnedMetric]:
-    """The share of the learned metric with the least error, the larger of two equal ones, and the mixture it gives.
+    """Return the share of the learned metric with the least error, and the mixture; ties go to the larger share.
 
     `mixed` gives kernel and rows for a share of the learned metric; the rest is the simple one.
     """
@@ -473,7 +473,7 @@ def deviations(A: Array, weight: Array | None = None) -> Array:
 
 
 def standardised(Y: Array, weight: Array | None) -> Array:
-    """The columns that vary, with mean zero and variance one; nothing can be learned from the others."""
+    """Return the columns that vary, with mean zero and variance one; nothing can be learned from the others."""
     spread = deviations(Y, weight)
     varying = spread > POLICY.constant * np.abs(Y).max(axis=0)
     return np.asarray((Y - np.average(Y, axis=0, weights=weight))[:, varying] / spread[varying])
@@ -484,7 +484,7 @@ def _log(error: float) -> float:
 
 
 def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:
-    """The share of each column in the distances of the kernel: standard deviation over length scale, summing to one."""
+    """Return the share of each column in the distances: standard deviation over length scale, summing to one."""
     weights = deviations(X, weight) / metric.kernel.scales(X.shape[1])
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

@@ -212,7 +212,7 @@ class _TimeIsUpError(Exception):
 
 
 def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[Callable[[int], Any], dict[int, Any]]:
-    """A cached version of the function that raises an error once `late` returns True, and its values so far."""
+    """Return a cached version of the function that raises an error once `late` returns True, and its values so far."""
     values: dict[int, Any] = {}
 
     def tried(argument: int) -> Any:
@@ -356,7 +356,7 @@ def _local_minimum(error: Callable[[int], float], start: int) -> float:
 
 
 def least(error: Callable[[int], float]) -> float:
-    """A local minimum of a function of integers near 0, refined by a parabola; at most 16 steps away."""
+    """Find a local minimum of a function of integers near 0, refined by a parabola; at most 16 steps away."""
     best, step = 0, -1 if error(-1) < error(0) else 1
     while abs(best) < POLICY.most_steps and error(best + step) < error(best):
         best += step
