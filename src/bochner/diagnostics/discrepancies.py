@@ -32,7 +32,6 @@ def star_discrepancy(points: ArrayLike, *, order: float = 2.0) -> float:
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import ArrayLike
     >>> from bochner.diagnostics import star_discrepancy
     >>> star_discrepancy([[0.25], [0.75]], order=np.inf)
     0.25
@@ -78,7 +77,6 @@ def box_discrepancy(frequencies: ArrayLike, kernel: KernelLike, box: ArrayLike) 
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import ArrayLike
     >>> from bochner import RBF
     >>> from bochner.diagnostics import box_discrepancy
     >>> from bochner.draws.keys import Key

@@ -37,7 +37,6 @@ def fwht(
     Examples
     --------
     >>> import numpy as np
-    from numpy.typing import ArrayLike
     >>> from bochner import fwht
     >>> fwht([1.0, 0.0, 2.0, 0.0])
     array([ 3.,  3., -1., -1.])

@@ -239,7 +239,6 @@ class LowRankBound(ErrorBound):
     --------
     >>> from bochner import theory
     >>> import numpy as np
-    from numpy.typing import ArrayLike
     >>> bound = theory.LowRankBound(singular_values=1 / np.arange(1, 101))
     >>> round(bound.error(20), 4), bound.size(0.1)
     (0.1799, 34)
