@@ -214,7 +214,7 @@ BAD = [
     (lambda: FourierFeatures().fit(bad_value(np.inf)), "infinity"),
     (lambda: FourierFeatures().fit(np.empty((0, 2))), "0 sample"),
     (lambda: FourierFeatures().fit(np.empty((3, 0))), "0 feature"),
-    (lambda: FourierFeatures().fit([["a", "b"]]), "could not convert string to float"),
+    (lambda: FourierFeatures().fit([["a", "b"]]), "holds text, such as"),
     (lambda: FourierFeatures().fit([1.0, 2.0]), "Expected 2D array"),
     (lambda: FourierFeatures().fit(points(4, 2)).transform(points(4, 3)), "X has 3 features, but FourierFeatures"),
 ]
