@@ -114,7 +114,7 @@ class StationaryKernel(Kernel):
             apart = r > 1e-12 * r.max(initial=0.0)  # duplicates up to rounding are left out
             r, weight = r[apart], weight[apart]
             centre_of = np.average if self.length_scale == "mean" else _median
-            kernel.length_scale = size * float(centre_of(r, weights=weight)) if len(r) else 1.0
+            kernel.set_params(length_scale=size * float(centre_of(r, weights=weight)) if len(r) else 1.0)
         return kernel
 
 
