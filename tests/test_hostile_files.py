@@ -155,7 +155,7 @@ def test_unknown_classes_versions_and_kinds(about_and_tensors, folder):
 
 
 def test_attributes_that_would_shadow_methods(folder):
-    for name in ("predict", "component_weights_", "__class__", "_threads", "__dict__", "no such", "nothing"):
+    for name in ("predict", "component_weights_", "__class__", "_check_parameters", "__dict__", "no such", "nothing"):
         model = {"class": "KernelRidge", "fields": {name: 1}}
         forged(folder, {"format": 1, "model": model}, {})
 

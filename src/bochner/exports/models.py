@@ -402,7 +402,7 @@ def _scores(model: Any, X: Tensor, coefficients: Array, intercept: Array) -> Ten
 def _(model: KernelRidge, X: Tensor) -> Outputs:
     solution = model._current()
     scores = _scores(model, X, solution.coefficients, solution.intercept)
-    shape = model._found.target_shape
+    shape = model._target_shape
     return {"prediction": (scores.reshape(-1, *shape), shape)}
 
 
