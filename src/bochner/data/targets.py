@@ -29,7 +29,7 @@ def numeric_targets(y: ArrayLike, classifier: str = "KernelClassifier") -> Array
         raise ValueError(f"the targets must be numbers, got labels ({shown}): use {classifier} for these.") from None
     if dates:
         raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
-    if y.ndim > 2:
+    if y.ndim not in (1, 2):
         raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
     if not np.isfinite(y).all():
         raise ValueError("the targets contain NaN or infinity; remove those rows.")
